@@ -1,0 +1,612 @@
+//! What a graph is once it has been read: nodes, edges both ways, lanes, and nothing of YAML.
+//!
+//! Every name has been resolved and every rule of DESIGN.md section 2 holds. The model does not
+//! know where in the file a thing stood; problems were reported before it was made.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use petgraph::Direction;
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{LaneIx, LaneName, NodeId, NodeIx};
+
+/// Bytes that a node may write before it fails, unless the file says otherwise: 1 GiB.
+pub const OUTPUT_MAX_DEFAULT: u64 = 1 << 30;
+/// Time between TERM and KILL, unless the file says otherwise: 10 s.
+pub const GRACE_DEFAULT: Duration = Duration::from_secs(10);
+/// Longest time an agent may take, unless the file says otherwise: 20 min.
+pub const AGENT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20 * 60);
+/// Longest time `verify` may take, unless the file says otherwise: 2 min.
+pub const VERIFY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(2 * 60);
+/// Longest time one provisioning try may take, unless the file says otherwise: 600 s.
+pub const PROVISION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(600);
+
+/// A checked graph. Invariant: acyclic, every index in range, node ids and lane names unique.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "GraphParts", into = "GraphParts")]
+pub struct Graph {
+    parts: GraphParts,
+    dag: DiGraph<NodeIx, On>,
+    ranks: Vec<u32>,
+}
+
+/// What [`Graph::new`] is made from; the graph as data, which `run.json` keeps.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GraphParts {
+    /// The graph's name.
+    pub name: String,
+    /// Declared inputs in file order.
+    pub inputs: IndexMap<String, Input>,
+    /// Variables for every node, in file order.
+    pub env: IndexMap<String, Template>,
+    /// The words before a command line: `["sh", "-c"]` unless the file names others.
+    pub shell: Vec<String>,
+    /// Most processes at a time, where the file says so.
+    pub concurrency: Option<NonZeroU32>,
+    /// What a task failure does to the rest.
+    pub on_fail: OnFail,
+    /// The commit that lanes begin at, as written (any revision), where the file says so.
+    pub base: Option<String>,
+    /// How lanes are provisioned, unless a lane says otherwise.
+    pub provision: Provision,
+    /// What cleanup does to lanes that hold work, unless a lane says otherwise.
+    pub cleanup: CleanupPolicy,
+    /// Names of variables that reach nodes although they are scrubbed by default.
+    pub pass_env: Vec<String>,
+    /// Who commits in lanes, where the file says so.
+    pub identity: Option<Identity>,
+    /// Lanes in order of first mention by a node.
+    pub lanes: Vec<Lane>,
+    /// Nodes in file order; never empty.
+    pub nodes: Vec<Node>,
+    /// What the file uses and this build can check but not run, in file order.
+    pub later: Vec<LaterFeature>,
+}
+
+/// A declared input.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// What it is for.
+    pub description: Option<String>,
+    /// Its value where none is given; without one the input is required.
+    pub default: Option<String>,
+}
+
+/// What a task failure does to the rest of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnFail {
+    /// Launch nothing more, end what is in flight.
+    #[default]
+    Halt,
+    /// Prune only what needed the failed node.
+    Continue,
+}
+
+/// What cleanup does to a lane that holds work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CleanupPolicy {
+    /// Keep it.
+    #[default]
+    Safe,
+    /// Rescue its content, then remove its tree.
+    Discard,
+}
+
+/// Author and committer of commits made in lanes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Value of `user.name`.
+    pub name: String,
+    /// Value of `user.email`.
+    pub email: String,
+}
+
+/// A lane as the file describes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Lane {
+    /// Its name; unique, also when case is ignored.
+    pub name: LaneName,
+    /// Its own base, as written, which wins over the graph's and the flag's.
+    pub base: Option<String>,
+    /// Its own provisioning, which wins over the graph's.
+    pub provision: Option<Provision>,
+    /// Its own cleanup, which wins over the graph's.
+    pub cleanup: Option<CleanupPolicy>,
+}
+
+/// How a lane gets its dependencies (DESIGN.md section 4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provision {
+    /// What is run.
+    pub choice: ProvisionChoice,
+    /// Longest time of one try.
+    #[serde(with = "duration_ms")]
+    pub timeout: Duration,
+    /// When a failed try is repeated.
+    pub retry: ProvisionRetry,
+    /// When lanes are prepared.
+    pub when: Option<ProvisionWhen>,
+    /// Most lanes provisioned at a time, where the file says so.
+    pub max_parallel: Option<NonZeroU32>,
+    /// Further files, relative to the lane's root, that the fingerprint covers.
+    pub inputs: Vec<String>,
+}
+
+impl Default for Provision {
+    fn default() -> Self {
+        Provision {
+            choice: ProvisionChoice::Ladder,
+            timeout: PROVISION_TIMEOUT_DEFAULT,
+            retry: ProvisionRetry::Transient,
+            when: None,
+            max_parallel: None,
+            inputs: Vec::new(),
+        }
+    }
+}
+
+/// Which rung of the ladder the file itself answers for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProvisionChoice {
+    /// The file names nothing: the repository's hook, else detection, else nothing to do.
+    Ladder,
+    /// `none`: provably nothing to do.
+    Nothing,
+    /// These, in order.
+    Steps(Vec<ProvisionStep>),
+}
+
+/// One entry of a `provision` list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProvisionStep {
+    /// `auto`: what the rest of the ladder would do.
+    Auto,
+    /// A shell command line, verbatim, run in the lane's root.
+    Command(String),
+}
+
+/// When a failed provisioning try is repeated, once at the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProvisionRetry {
+    /// An explicit command or hook, and what may be transient.
+    #[default]
+    Transient,
+    /// Whatever the cause.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+/// When lanes are prepared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProvisionWhen {
+    /// Every lane that the leg needs if all goes well, before its first node.
+    #[default]
+    RunStart,
+    /// Each lane just before its first node.
+    FirstUse,
+}
+
+/// One unit of work.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name.
+    pub id: NodeId,
+    /// What it does.
+    pub kind: NodeKind,
+    /// Shown in views.
+    pub description: Option<String>,
+    /// What must have ended before it begins; no node twice.
+    pub depends_on: Vec<Dependency>,
+    /// The lane it works in.
+    pub lane: Option<LaneIx>,
+    /// What it does to its lane.
+    pub access: Access,
+    /// Where it runs; excludes a lane.
+    pub cwd: Option<Template>,
+    /// Its variables, merged over the graph's.
+    pub env: IndexMap<String, Template>,
+    /// Longest time of one attempt.
+    #[serde(with = "duration_ms::option")]
+    pub timeout: Option<Duration>,
+    /// What must hold for it to pass.
+    pub check: SuccessCheck,
+    /// What its own failures buy.
+    pub retry: Retry,
+    /// Time between TERM and KILL.
+    #[serde(with = "duration_ms")]
+    pub grace: Duration,
+    /// Bytes of output after which it fails.
+    pub output_max: u64,
+}
+
+/// What a node does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeKind {
+    /// Runs a shell command line.
+    Command {
+        /// The command line.
+        run: Template,
+    },
+    /// Runs a coding agent (checked, not run by this build).
+    Agent,
+    /// Waits for a person (checked, not run by this build).
+    Gate,
+}
+
+impl NodeKind {
+    /// Returns the word for it in views and files: `command`, `agent` or `gate`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            NodeKind::Command { .. } => "command",
+            NodeKind::Agent => "agent",
+            NodeKind::Gate => "gate",
+        }
+    }
+}
+
+/// An edge, seen from the node that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependency {
+    /// The node waited for.
+    pub node: NodeIx,
+    /// The ending that satisfies it.
+    pub on: On,
+}
+
+/// The ending of a dependency that satisfies an edge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum On {
+    /// It passed: its result is needed.
+    #[default]
+    Passed,
+    /// It passed, failed or was skipped.
+    Finished,
+    /// It failed.
+    Failed,
+}
+
+/// What a node does to its lane: one writer, or any number of readers, at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Changes it.
+    #[default]
+    Write,
+    /// Only looks.
+    Read,
+}
+
+/// What must hold for a node to pass; everything given must.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuccessCheck {
+    /// The exit status must be 0.
+    pub exit_zero: bool,
+    /// A regular expression that must match somewhere in the result.
+    pub result_matches: Option<String>,
+    /// A command of the engine's that must hold.
+    pub verify: Option<Verify>,
+}
+
+impl Default for SuccessCheck {
+    fn default() -> Self {
+        SuccessCheck { exit_zero: true, result_matches: None, verify: None }
+    }
+}
+
+/// A command that the engine runs where the node ran, in the node's slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verify {
+    /// The command line.
+    pub command: Template,
+    /// Where it runs, if not where the node ran.
+    pub cwd: Option<Template>,
+    /// Longest time.
+    #[serde(with = "duration_ms")]
+    pub timeout: Duration,
+    /// The exit status that holds.
+    pub expect_exit: i32,
+    /// A regular expression that must match somewhere in its output.
+    pub output_matches: Option<String>,
+}
+
+/// What a node's own failures buy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Further attempts at most.
+    pub max: u32,
+    /// The causes that buy one; every task cause where the file names none.
+    pub on: Vec<RetryCause>,
+    /// Pause before the first further attempt, doubled each time.
+    #[serde(with = "duration_ms")]
+    pub backoff: Duration,
+}
+
+/// A cause that a `retry` may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryCause {
+    /// The exit status was not 0.
+    NonzeroExit,
+    /// The node's own time ran out.
+    Timeout,
+    /// `verify` said no.
+    VerifyFailed,
+    /// `result_matches` said no.
+    ResultMismatch,
+    /// Output past its limit, or a reply that can't be read.
+    OutputError,
+    /// More money than allowed.
+    BudgetExceeded,
+    /// Accepted for old graphs; never spends.
+    RunError,
+}
+
+impl RetryCause {
+    /// Every cause, in the order of DESIGN.md.
+    pub const ALL: [RetryCause; 7] = [
+        RetryCause::NonzeroExit,
+        RetryCause::Timeout,
+        RetryCause::VerifyFailed,
+        RetryCause::ResultMismatch,
+        RetryCause::OutputError,
+        RetryCause::BudgetExceeded,
+        RetryCause::RunError,
+    ];
+
+    /// Returns the word for it in a graph file.
+    pub fn word(self) -> &'static str {
+        match self {
+            RetryCause::NonzeroExit => "nonzero_exit",
+            RetryCause::Timeout => "timeout",
+            RetryCause::VerifyFailed => "verify_failed",
+            RetryCause::ResultMismatch => "result_mismatch",
+            RetryCause::OutputError => "output_error",
+            RetryCause::BudgetExceeded => "budget_exceeded",
+            RetryCause::RunError => "run_error",
+        }
+    }
+}
+
+/// Text with tokens in it, already taken apart and checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Template(pub Vec<Piece>);
+
+impl Template {
+    /// Returns a template that is just `text`.
+    pub fn literal(text: impl Into<String>) -> Template {
+        Template(vec![Piece::Text(text.into())])
+    }
+}
+
+/// A stretch of a [`Template`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Piece {
+    /// Itself.
+    Text(String),
+    /// `{{ inputs.NAME }}`.
+    Input(String),
+    /// `{{ artifacts.ID }}`: the path of that node's result.
+    ArtifactPath(NodeIx),
+    /// `{{ artifacts.ID | inline }}`: that node's result itself; never in a command.
+    ArtifactText(NodeIx),
+    /// `{{ feedback.ID }}`; never in a command.
+    Feedback(NodeIx),
+    /// `{{ run.id }}`.
+    RunId,
+    /// `{{ lane.path }}`.
+    LanePath,
+    /// `{{ lane.branch }}`.
+    LaneBranch,
+    /// `{{ lane.base }}`.
+    LaneBase,
+    /// `{{ lanes.NAME.branch }}`.
+    OtherLaneBranch(LaneIx),
+    /// `{{ lanes.NAME.path }}`.
+    OtherLanePath(LaneIx),
+}
+
+/// Something the file uses that this build checks but does not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaterFeature {
+    /// What it is, in words that follow "this graph uses": `agent nodes`, `` `overlay` ``.
+    pub feature: String,
+    /// Where it stands: line, from 1.
+    pub line: u32,
+    /// Where it stands: column in characters, from 1.
+    pub column: u32,
+}
+
+impl Graph {
+    /// Returns the graph of `parts`, or one cycle (its nodes in order, the first not repeated).
+    ///
+    /// Errors: only a cycle. Panics where an index is out of range: that is the loader's fault.
+    pub fn new(parts: GraphParts) -> Result<Graph, Vec<NodeIx>> {
+        let mut dag = DiGraph::with_capacity(parts.nodes.len(), parts.nodes.len());
+        for at in 0..parts.nodes.len() {
+            dag.add_node(NodeIx(at as u32));
+        }
+        for (at, node) in parts.nodes.iter().enumerate() {
+            for dependency in &node.depends_on {
+                dag.add_edge(NodeIndex::new(dependency.node.at()), NodeIndex::new(at), dependency.on);
+            }
+        }
+        match petgraph::algo::toposort(&dag, None) {
+            Ok(order) => {
+                let mut ranks = vec![0; parts.nodes.len()];
+                for ix in order.into_iter().rev() {
+                    ranks[ix.index()] = dag
+                        .neighbors_directed(ix, Direction::Outgoing)
+                        .map(|next| ranks[next.index()] + 1)
+                        .max()
+                        .unwrap_or(0);
+                }
+                Ok(Graph { parts, dag, ranks })
+            }
+            Err(cycle) => Err(cycle_through(&dag, cycle.node_id())),
+        }
+    }
+
+    /// Returns the graph as data.
+    pub fn parts(&self) -> &GraphParts {
+        &self.parts
+    }
+
+    /// Returns the nodes in file order.
+    pub fn nodes(&self) -> &[Node] {
+        &self.parts.nodes
+    }
+
+    /// Returns the lanes in order of first mention.
+    pub fn lanes(&self) -> &[Lane] {
+        &self.parts.lanes
+    }
+
+    /// Returns one node.
+    pub fn node(&self, ix: NodeIx) -> &Node {
+        &self.parts.nodes[ix.at()]
+    }
+
+    /// Returns one lane.
+    pub fn lane(&self, ix: LaneIx) -> &Lane {
+        &self.parts.lanes[ix.at()]
+    }
+
+    /// Returns every node's index, in file order.
+    pub fn node_ixs(&self) -> impl Iterator<Item = NodeIx> + use<> {
+        (0..self.parts.nodes.len() as u32).map(NodeIx)
+    }
+
+    /// Returns every lane's index, in order of first mention.
+    pub fn lane_ixs(&self) -> impl Iterator<Item = LaneIx> + use<> {
+        (0..self.parts.lanes.len() as u32).map(LaneIx)
+    }
+
+    /// Returns the index of the node named `id`.
+    pub fn node_ix(&self, id: &str) -> Option<NodeIx> {
+        self.parts.nodes.iter().position(|node| node.id.as_str() == id).map(|at| NodeIx(at as u32))
+    }
+
+    /// Returns the nodes that wait for `ix`, with the ending each waits for. Order unspecified but fixed.
+    pub fn dependents(&self, ix: NodeIx) -> impl Iterator<Item = (NodeIx, On)> + '_ {
+        self.dag
+            .edges_directed(NodeIndex::new(ix.at()), Direction::Outgoing)
+            .map(|edge| (self.dag[edge.target()], *edge.weight()))
+    }
+
+    /// Returns the number of edges on the longest path from `ix` to a node that nothing waits for.
+    pub fn rank(&self, ix: NodeIx) -> u32 {
+        self.ranks[ix.at()]
+    }
+
+    /// Returns every node that `ix` waits for, directly or through others, each once, nearest first.
+    pub fn ancestors(&self, ix: NodeIx) -> Vec<NodeIx> {
+        let mut seen = vec![false; self.parts.nodes.len()];
+        let mut queue = std::collections::VecDeque::from([ix]);
+        let mut found = Vec::new();
+        while let Some(next) = queue.pop_front() {
+            for dependency in &self.node(next).depends_on {
+                if !std::mem::replace(&mut seen[dependency.node.at()], true) {
+                    found.push(dependency.node);
+                    queue.push_back(dependency.node);
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns how lane `ix` is provisioned: its own way, else the graph's.
+    pub fn provision(&self, ix: LaneIx) -> &Provision {
+        self.lane(ix).provision.as_ref().unwrap_or(&self.parts.provision)
+    }
+
+    /// Returns what cleanup does to lane `ix` where it holds work.
+    pub fn cleanup(&self, ix: LaneIx) -> CleanupPolicy {
+        self.lane(ix).cleanup.unwrap_or(self.parts.cleanup)
+    }
+}
+
+/// Walks back from a node on a cycle until a node repeats; no recursion.
+fn cycle_through(dag: &DiGraph<NodeIx, On>, start: NodeIndex) -> Vec<NodeIx> {
+    for component in petgraph::algo::kosaraju_scc(dag) {
+        if !component.contains(&start) {
+            continue;
+        }
+        let mut path = vec![start];
+        loop {
+            let here = *path.last().unwrap_or(&start);
+            let next = dag
+                .neighbors_directed(here, Direction::Incoming)
+                .find(|next| component.contains(next))
+                .unwrap_or(start);
+            if let Some(at) = path.iter().position(|seen| *seen == next) {
+                return path[at..].iter().map(|ix| dag[*ix]).collect();
+            }
+            path.push(next);
+        }
+    }
+    vec![dag[start]]
+}
+
+impl From<GraphParts> for Graph {
+    /// Returns the graph of parts that were checked when they were written.
+    ///
+    /// Panics on a cycle: `run.json` is written from a [`Graph`], which has none.
+    fn from(parts: GraphParts) -> Graph {
+        Graph::new(parts).unwrap_or_else(|cycle| panic!("a recorded graph has a cycle: {cycle:?}"))
+    }
+}
+
+impl From<Graph> for GraphParts {
+    fn from(graph: Graph) -> GraphParts {
+        graph.parts
+    }
+}
+
+/// Durations as whole milliseconds.
+pub mod duration_ms {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes whole milliseconds.
+    pub fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(value.as_millis() as u64)
+    }
+
+    /// Reads whole milliseconds.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
+    }
+
+    /// The same where there may be none.
+    pub mod option {
+        use std::time::Duration;
+
+        use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+        /// Writes whole milliseconds, or null.
+        pub fn serialize<S: Serializer>(value: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+            value.map(|value| value.as_millis() as u64).serialize(to)
+        }
+
+        /// Reads whole milliseconds, or null.
+        pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+            Ok(Option::<u64>::deserialize(from)?.map(Duration::from_millis))
+        }
+    }
+}

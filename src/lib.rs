@@ -1,0 +1,5 @@
+//! `omg` runs a reviewed graph of shell commands and coding agents; nodes that edit files get a
+//! prepared git worktree of their own. ARCHITECTURE.md is the map; DESIGN words are used throughout.
+
+pub mod graph;
+pub mod ids;
