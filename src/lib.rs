@@ -1,5 +1,8 @@
 //! `omg` runs a reviewed graph of shell commands and coding agents; nodes that edit files get a
 //! prepared git worktree of their own. ARCHITECTURE.md is the map; DESIGN words are used throughout.
 
+pub mod cleanup;
 pub mod graph;
 pub mod ids;
+pub mod process;
+pub mod worktree;

@@ -1,0 +1,1 @@
+//! Lanes: git worktrees, seen and made.
