@@ -136,6 +136,11 @@ impl IntentId {
         let (generation, _) = self.0.strip_prefix('g')?.split_once('-')?;
         generation.parse().ok().map(Generation)
     }
+
+    /// Returns the act's number in its generation, or `None` for text of another shape.
+    pub fn number(&self) -> Option<u64> {
+        self.0.split_once('-')?.1.parse().ok()
+    }
 }
 
 /// The place of a node in its graph's file order, from 0.

@@ -5,4 +5,5 @@ pub mod cleanup;
 pub mod graph;
 pub mod ids;
 pub mod process;
+pub mod schedule;
 pub mod worktree;

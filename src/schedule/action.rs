@@ -1,0 +1,63 @@
+//! What the scheduler wants done. Each is announced in the journal, durably, before it is done.
+
+use std::time::Duration;
+
+use super::event::Timer;
+use crate::ids::{IntentId, LaneIx, NodeIx};
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Make a lane's worktree; answered by `Acquired` or `NotAcquired`.
+    Acquire {
+        /// The act.
+        intent: IntentId,
+        /// The lane.
+        lane: LaneIx,
+        /// Whether a tree of before is set aside first.
+        fresh: bool,
+    },
+    /// Install a lane's dependencies; answered by `Provisioned` or `NotProvisioned`.
+    Provision {
+        /// The act.
+        intent: IntentId,
+        /// The lane.
+        lane: LaneIx,
+        /// Number of the try in this run, from 1.
+        number: u32,
+    },
+    /// Start a node; answered by `Started` and `Exited`, or by `LaneStale`.
+    Dispatch {
+        /// The act.
+        intent: IntentId,
+        /// The node.
+        node: NodeIx,
+        /// Its attempt, from 1.
+        attempt: u32,
+    },
+    /// Run a node's `verify`; answered by `Verified` or by `LaneStale`.
+    Verify {
+        /// The act that the node's process began with.
+        intent: IntentId,
+        /// The node.
+        node: NodeIx,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// End all processes of an act: TERM, its grace, KILL; at once KILL where `now`.
+    End {
+        /// The act.
+        intent: IntentId,
+        /// Without grace.
+        now: bool,
+    },
+    /// Answer with `TimerFired` after a while.
+    Arm {
+        /// The timer.
+        timer: Timer,
+        /// The while.
+        after: Duration,
+    },
+    /// Nothing more will happen in this leg.
+    Settled,
+}

@@ -1,0 +1,170 @@
+//! What the world tells the scheduler.
+
+use super::fault::{Exit, Fault, VerifyOutcome};
+use crate::graph::model::{OnFail, ProvisionWhen};
+use crate::ids::{CommitId, Generation, IntentId, Leg};
+use std::path::PathBuf;
+
+use super::fact::StopReason;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A leg begins, with what was found out about acts that the last one left open.
+    LegStarted(Box<LegStart>),
+    /// A lane's worktree is there.
+    Acquired {
+        /// The act.
+        intent: IntentId,
+        /// What was made.
+        lane: AcquiredLane,
+    },
+    /// A lane could not be made.
+    NotAcquired {
+        /// The act.
+        intent: IntentId,
+        /// Why.
+        fault: Fault,
+    },
+    /// A lane is provisioned, and its receipt durable.
+    Provisioned {
+        /// The act.
+        intent: IntentId,
+        /// What was done.
+        receipt: Provisioned,
+    },
+    /// A provisioning try failed.
+    NotProvisioned {
+        /// The act.
+        intent: IntentId,
+        /// How.
+        failure: ProvisionFailure,
+    },
+    /// A dispatch or a `verify` was refused: the lane's receipt does not hold any more.
+    LaneStale {
+        /// The act that was refused; nothing of it was done.
+        intent: IntentId,
+        /// What changed.
+        reason: String,
+    },
+    /// A node's process was seen to run.
+    Started {
+        /// The act.
+        intent: IntentId,
+        /// The process.
+        pid: u32,
+        /// Its start time, clock ticks since boot.
+        start_time: u64,
+    },
+    /// A node's process and all it started have ended.
+    Exited {
+        /// The act.
+        intent: IntentId,
+        /// How.
+        exit: Exit,
+        /// What it left running: `pid name`.
+        leftovers: Vec<String>,
+    },
+    /// `verify` came to an end.
+    Verified {
+        /// The act of the node that it judges.
+        intent: IntentId,
+        /// How.
+        outcome: VerifyOutcome,
+    },
+    /// A timer that was armed is due.
+    TimerFired(Timer),
+    /// The leg is asked to stop: TERM, grace, KILL.
+    StopRequested(StopReason),
+    /// The leg is asked to stop without grace.
+    StopNow,
+}
+
+/// What a leg begins with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LegStart {
+    /// Its number.
+    pub leg: Leg,
+    /// The generation it claimed.
+    pub generation: Generation,
+    /// Most processes at a time.
+    pub concurrency: u32,
+    /// What a task failure does to the rest.
+    pub on_fail: OnFail,
+    /// When lanes are prepared.
+    pub provision_when: ProvisionWhen,
+    /// Most lanes that fit on the disk at once, as far as predicted; the rest wait for their first use.
+    pub lanes_that_fit: usize,
+    /// Whether what failed is opened again.
+    pub retry_failed: bool,
+    /// Whether what is blocked is opened again.
+    pub retry_blocked: bool,
+    /// Exits found on disk of acts that have no receipt of their end in the journal.
+    pub exits: Vec<(IntentId, Exit)>,
+    /// The process that runs this leg.
+    pub pid: u32,
+    /// What built the program.
+    pub build: String,
+}
+
+/// A lane's worktree, as made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcquiredLane {
+    /// `created`, `reattached`, `reused` or `finished`.
+    pub how: String,
+    /// Its root.
+    pub path: PathBuf,
+    /// Its branch.
+    pub branch: String,
+    /// The commit it began at.
+    pub base: CommitId,
+    /// Whether the branch was made now.
+    pub branch_made: bool,
+    /// The lane's own git folder.
+    pub git_dir: PathBuf,
+}
+
+/// A provisioning that holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provisioned {
+    /// What was run; `None` where nothing was.
+    pub cmd: Option<String>,
+    /// The exit status.
+    pub exit_code: Option<i32>,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// What the outcome depends on, hashed.
+    pub fingerprint: String,
+    /// Why nothing was run.
+    pub reason: Option<String>,
+    /// Whether a receipt of before still held.
+    pub skipped: bool,
+}
+
+/// A provisioning try that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProvisionFailure {
+    /// What was run.
+    pub cmd: Option<String>,
+    /// Its exit status.
+    pub exit_code: Option<i32>,
+    /// The finer cause.
+    pub cause: String,
+    /// What happened, for people.
+    pub detail: String,
+    /// The last of its output.
+    pub log_tail: String,
+    /// Whether a repeat may end differently.
+    pub may_differ: bool,
+    /// Whether we ended it.
+    pub ended_by_us: bool,
+}
+
+/// A timer, by what it is for. One of an act that is over means nothing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// The time of the attempt that this act began is over.
+    Timeout(IntentId),
+    /// The pause before a node's next attempt is over.
+    Backoff(crate::ids::NodeIx),
+}

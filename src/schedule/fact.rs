@@ -1,0 +1,399 @@
+//! What has become true, in the journal's own words.
+//!
+//! A line of `events.jsonl` is a fact with its place and time (DESIGN.md section 14). Facts name
+//! nodes and lanes by their ids, so that a line can be read without its graph.
+
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use super::fault::Fault;
+use super::resolver::Next;
+use crate::graph::model::{OnFail, ProvisionWhen};
+use crate::ids::{CommitId, IntentId, LaneName, NodeId};
+
+/// Something that has become true of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event")]
+pub enum Fact {
+    /// A leg began.
+    #[serde(rename = "run.started")]
+    RunStarted {
+        /// Most processes at a time.
+        concurrency: u32,
+        /// What a task failure does to the rest, in this leg.
+        on_fail: OnFail,
+        /// When lanes are prepared, in this leg.
+        provision_when: ProvisionWhen,
+        /// Whether `--retry-failed` re-opened what failed.
+        retry_failed: bool,
+        /// Whether `--retry-blocked` re-opened what was blocked.
+        retry_blocked: bool,
+        /// The process that runs this leg.
+        pid: u32,
+        /// What built the program.
+        build: String,
+    },
+    /// A lane is about to be made.
+    #[serde(rename = "lane.acquire.requested")]
+    AcquireRequested {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// Why.
+        reason: String,
+    },
+    /// A lane's worktree is there.
+    #[serde(rename = "lane.acquire.performed")]
+    AcquirePerformed {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// `created`, `reattached`, `reused` or `finished`.
+        how: String,
+        /// Its root.
+        path: PathBuf,
+        /// Its branch.
+        branch: String,
+        /// The commit it began at.
+        base: CommitId,
+        /// Whether this act made the branch.
+        branch_made: bool,
+        /// The lane's own git folder.
+        git_dir: PathBuf,
+    },
+    /// A lane could not be made.
+    #[serde(rename = "lane.acquire.failed")]
+    AcquireFailed {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// Why.
+        fault: Fault,
+    },
+    /// A lane is about to be provisioned.
+    #[serde(rename = "provision.requested")]
+    ProvisionRequested {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// Why: `first`, `retry` or `stale`.
+        reason: String,
+        /// Number of the try in this run, from 1; names its log.
+        r#try: u32,
+    },
+    /// A lane is provisioned; its receipt is on disk.
+    #[serde(rename = "provision.performed")]
+    ProvisionPerformed {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// What was run, for people; `None` where there was nothing to do.
+        cmd: Option<String>,
+        /// The exit status.
+        exit_code: Option<i32>,
+        /// How long it took.
+        duration_ms: u64,
+        /// What the outcome depends on, hashed.
+        fingerprint: String,
+        /// Why nothing was run, where nothing was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A provisioning try failed.
+    #[serde(rename = "provision.failed")]
+    ProvisionFailed {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// The nodes that it held up.
+        nodes: Vec<NodeId>,
+        /// What was run.
+        cmd: Option<String>,
+        /// Its exit status; null without one.
+        exit_code: Option<i32>,
+        /// The finer cause.
+        cause: String,
+        /// The last of its output.
+        log_tail: String,
+        /// Whether another try follows.
+        again: bool,
+        /// What it means for the lane's nodes.
+        fault: Fault,
+    },
+    /// A lane's receipt still holds; nothing was run.
+    #[serde(rename = "provision.skipped")]
+    ProvisionSkipped {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// Why.
+        reason: String,
+    },
+    /// What a lane's receipt covers has changed.
+    #[serde(rename = "provision.stale")]
+    ProvisionStale {
+        /// The lane.
+        lane: LaneName,
+        /// What changed, for people.
+        reason: String,
+    },
+    /// A node is about to be started.
+    #[serde(rename = "node.dispatch.requested")]
+    DispatchRequested {
+        /// The node.
+        node: NodeId,
+        /// Its attempt, from 1.
+        attempt: u32,
+        /// The act.
+        intent: IntentId,
+        /// Its lane.
+        lane: Option<LaneName>,
+    },
+    /// A node was not started after all.
+    #[serde(rename = "node.dispatch.failed")]
+    DispatchFailed {
+        /// The node.
+        node: NodeId,
+        /// The act.
+        intent: IntentId,
+        /// Why.
+        reason: String,
+    },
+    /// A node's process was seen to run: the receipt of its dispatch.
+    #[serde(rename = "node.started")]
+    NodeStarted {
+        /// The node.
+        node: NodeId,
+        /// Its attempt.
+        attempt: u32,
+        /// The act.
+        intent: IntentId,
+        /// Its process, leader of its own group.
+        pid: u32,
+        /// The process's start time in clock ticks since boot; with `pid` its identity.
+        start_time: u64,
+        /// Its lane.
+        lane: Option<LaneName>,
+    },
+    /// A node's process ended and its checks were made.
+    #[serde(rename = "node.attempt.finished")]
+    AttemptFinished {
+        /// The node.
+        node: NodeId,
+        /// Its attempt.
+        attempt: u32,
+        /// The act.
+        intent: IntentId,
+        /// Why it did not pass.
+        fault: Option<Fault>,
+        /// What follows; null where it passed.
+        next: Option<Next>,
+        /// Its exit status.
+        exit_code: Option<i32>,
+        /// The signal that ended it.
+        signal: Option<i32>,
+        /// What it left running, ended by us: `pid name`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        leftovers: Vec<String>,
+        /// Whether its process was seen to run, so that the attempt counts.
+        delivered: bool,
+    },
+    /// A node is over for this leg.
+    #[serde(rename = "node.finished")]
+    NodeFinished {
+        /// The node.
+        node: NodeId,
+        /// Attempts delivered, over all legs.
+        attempts: u32,
+        /// How it ended.
+        state: EndState,
+        /// Why it did not pass.
+        fault: Option<Fault>,
+    },
+    /// A node will not run: what it needed did not come.
+    #[serde(rename = "node.skipped")]
+    NodeSkipped {
+        /// The node.
+        node: NodeId,
+        /// The node that failed; null where its own condition was not met.
+        because: Option<Because>,
+    },
+    /// A node's processes are about to be ended.
+    #[serde(rename = "node.kill.requested")]
+    KillRequested {
+        /// The node.
+        node: NodeId,
+        /// The act that is ended.
+        intent: IntentId,
+        /// Why: `timeout`, `halt`, `signal` or `output`.
+        reason: EndReason,
+    },
+    /// A node's processes have ended.
+    #[serde(rename = "node.kill.performed")]
+    KillPerformed {
+        /// The node.
+        node: NodeId,
+        /// The act that was ended.
+        intent: IntentId,
+    },
+    /// The leg was asked to stop.
+    #[serde(rename = "run.stopping")]
+    Stopping {
+        /// Why.
+        reason: StopReason,
+    },
+    /// A lane is about to be judged and cleaned.
+    #[serde(rename = "lane.cleanup.requested")]
+    CleanupRequested {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// Why: `leg-end` or `discard`.
+        reason: String,
+    },
+    /// A lane was judged and cleaned.
+    #[serde(rename = "lane.cleanup.performed")]
+    CleanupPerformed {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// What became of it.
+        #[serde(flatten)]
+        cleanup: Cleanup,
+    },
+    /// The leg is over.
+    #[serde(rename = "run.finished")]
+    RunFinished {
+        /// How the run stands.
+        status: RunStatus,
+    },
+}
+
+/// The node that failed, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Because {
+    /// The node.
+    pub node: NodeId,
+    /// Its fault's class.
+    pub class: super::fault::FaultClass,
+}
+
+/// How a node stands when its leg is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndState {
+    /// Its checks held.
+    Passed,
+    /// Its own fault, its attempts spent.
+    Failed,
+    /// An infra, environment or provider fault; nothing charged.
+    Blocked,
+    /// Behind something blocked, paused or unfinished.
+    Waiting,
+    /// Needed what did not come.
+    Skipped,
+    /// Not begun, or halted.
+    Cancelled,
+    /// In flight when a signal or a crash ended the leg.
+    Interrupted,
+}
+
+/// Why a node's processes are ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndReason {
+    /// Its own time is over.
+    Timeout,
+    /// A failure halts the run.
+    Halt,
+    /// The leg was asked to stop.
+    Signal,
+}
+
+/// Why a leg stops early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopReason {
+    /// A signal of this number.
+    Signal(i32),
+    /// `omg cancel`.
+    Cancel,
+    /// The supervisor is gone; nothing can be started or ended any more.
+    SupervisorLost,
+}
+
+/// What became of a lane at its cleanup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cleanup {
+    /// `kept` or `removed`.
+    pub tree: String,
+    /// `kept` or `deleted`.
+    pub branch: String,
+    /// A short stable word for why.
+    pub reason: String,
+    /// One line for people, where the outcome is not silent.
+    pub note: Option<String>,
+    /// Every channel through which work could be lost, with what was found there.
+    pub channels: IndexMap<String, String>,
+}
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunStatus {
+    /// A living leg.
+    Running,
+    /// Every node passed, or was skipped by its own condition.
+    Passed,
+    /// A node failed.
+    Failed,
+    /// Something is blocked, nothing failed.
+    Blocked,
+    /// Waits for a person or a limit.
+    Paused,
+    /// `omg cancel`.
+    Cancelled,
+    /// A signal or a crash.
+    Interrupted,
+}
+
+impl EndState {
+    /// Returns the word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            EndState::Passed => "passed",
+            EndState::Failed => "failed",
+            EndState::Blocked => "blocked",
+            EndState::Waiting => "waiting",
+            EndState::Skipped => "skipped",
+            EndState::Cancelled => "cancelled",
+            EndState::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl RunStatus {
+    /// Returns the word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            RunStatus::Running => "running",
+            RunStatus::Passed => "passed",
+            RunStatus::Failed => "failed",
+            RunStatus::Blocked => "blocked",
+            RunStatus::Paused => "paused",
+            RunStatus::Cancelled => "cancelled",
+            RunStatus::Interrupted => "interrupted",
+        }
+    }
+}

@@ -1,0 +1,614 @@
+//! The scheduler against a simulated world: random graphs, faults, crashes and late outcomes.
+//!
+//! A seed makes a graph and a world; the world answers actions in random order, kills the leg at
+//! random, and delivers answers to acts of dead legs. After each step the invariants of DESIGN.md
+//! are checked against the world's own books, which know nothing of how `step` decides.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+
+use super::event::{AcquiredLane, Event, LegStart, ProvisionFailure, Provisioned, Timer};
+use super::fact::{EndState, Fact, StopReason};
+use super::fault::{Exit, Fault, FaultClass, Scope, VerifyOutcome};
+use super::resolver::Next;
+use super::state::{Names, RunState};
+use super::{Action, step};
+use crate::graph::Graph;
+use crate::graph::model::{
+    Access, CleanupPolicy, Dependency, GraphParts, Lane, Node, NodeKind, On, OnFail, Provision,
+    ProvisionRetry, ProvisionWhen, Retry, SuccessCheck, Template, Verify,
+};
+use crate::ids::{CommitId, Generation, IntentId, LaneIx, LaneName, Leg, NodeId, NodeIx};
+
+/// SplitMix64; a seed is a schedule.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.roll() % bound.max(1) as u64) as usize
+    }
+
+    fn percent(&mut self, chance: usize) -> bool {
+        self.below(100) < chance
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+}
+
+fn node(id: usize) -> Node {
+    Node {
+        id: NodeId::from(format!("n{id}")),
+        kind: NodeKind::Command { run: Template::literal("true") },
+        description: None,
+        depends_on: Vec::new(),
+        lane: None,
+        access: Access::Write,
+        cwd: None,
+        env: IndexMap::new(),
+        timeout: None,
+        check: SuccessCheck::default(),
+        retry: Retry::default(),
+        grace: Duration::from_secs(10),
+        output_max: 1 << 30,
+    }
+}
+
+fn graph(dice: &mut Dice) -> Graph {
+    let lanes = dice.below(4);
+    let count = 1 + dice.below(12);
+    let mut nodes = Vec::new();
+    for at in 0..count {
+        let mut node = node(at);
+        for before in 0..at {
+            if dice.percent(25) {
+                let on = dice.pick(&[On::Passed, On::Passed, On::Passed, On::Finished, On::Failed]);
+                node.depends_on.push(Dependency { node: NodeIx(before as u32), on });
+            }
+        }
+        if lanes > 0 && dice.percent(70) {
+            node.lane = Some(LaneIx(dice.below(lanes) as u32));
+            node.access = dice.pick(&[Access::Write, Access::Write, Access::Read]);
+        }
+        node.retry = Retry { max: dice.below(3) as u32, on: Vec::new(), backoff: Duration::ZERO };
+        node.timeout = dice.percent(20).then_some(Duration::from_secs(1));
+        if dice.percent(25) {
+            node.check.verify = Some(Verify {
+                command: Template::literal("true"),
+                cwd: None,
+                timeout: Duration::from_secs(1),
+                expect_exit: 0,
+                output_matches: None,
+            });
+        }
+        nodes.push(node);
+    }
+    let max_parallel = dice.percent(30).then(|| NonZeroU32::new(1 + dice.below(2) as u32).unwrap());
+    let retry = dice.pick(&[ProvisionRetry::Transient, ProvisionRetry::Always, ProvisionRetry::Never]);
+    let parts = GraphParts {
+        name: "sim".into(),
+        inputs: IndexMap::new(),
+        env: IndexMap::new(),
+        shell: vec!["sh".into(), "-c".into()],
+        concurrency: None,
+        on_fail: dice.pick(&[OnFail::Halt, OnFail::Continue]),
+        base: None,
+        provision: Provision { max_parallel, retry, ..Provision::default() },
+        cleanup: CleanupPolicy::Safe,
+        pass_env: Vec::new(),
+        identity: None,
+        lanes: (0..lanes)
+            .map(|at| Lane {
+                name: LaneName::from(format!("l{at}")),
+                base: None,
+                provision: None,
+                cleanup: None,
+            })
+            .collect(),
+        nodes,
+        later: Vec::new(),
+    };
+    Graph::new(parts).unwrap()
+}
+
+/// What the world still owes an answer to.
+#[derive(Clone, Debug)]
+enum Owed {
+    Acquire(IntentId),
+    Provision(IntentId),
+    Dispatch(IntentId, NodeIx),
+    Exit(IntentId, NodeIx),
+    Verify(IntentId),
+    Timer(Timer),
+}
+
+/// The world's own books, kept from facts and actions without looking at the state.
+struct World {
+    dice: Dice,
+    graph: Graph,
+    names: Names,
+    state: RunState,
+    history: Vec<(Leg, Generation, Fact)>,
+    owed: Vec<Owed>,
+    stragglers: Vec<Event>,
+    fit_lanes: BTreeSet<LaneIx>,
+    made_lanes: BTreeSet<LaneIx>,
+    inside: BTreeMap<IntentId, NodeIx>,
+    preparing: BTreeSet<IntentId>,
+    ended_acts: BTreeSet<IntentId>,
+    over: BTreeMap<NodeIx, EndState>,
+    last_end: BTreeMap<NodeIx, EndState>,
+    passed: BTreeSet<NodeIx>,
+    paid: BTreeMap<NodeIx, u32>,
+    delivered: BTreeMap<NodeIx, u32>,
+    early_open: bool,
+    slots: u32,
+    settled: bool,
+    trouble: usize,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut dice = Dice(seed);
+        let graph = graph(&mut dice);
+        World {
+            names: Names::of(&graph),
+            state: RunState::new(&graph),
+            trouble: dice.pick(&[0, 5, 20, 50]),
+            dice,
+            graph,
+            history: Vec::new(),
+            owed: Vec::new(),
+            stragglers: Vec::new(),
+            fit_lanes: BTreeSet::new(),
+            made_lanes: BTreeSet::new(),
+            inside: BTreeMap::new(),
+            preparing: BTreeSet::new(),
+            ended_acts: BTreeSet::new(),
+            over: BTreeMap::new(),
+            last_end: BTreeMap::new(),
+            passed: BTreeSet::new(),
+            paid: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+            early_open: false,
+            slots: 1,
+            settled: false,
+        }
+    }
+
+    fn feed(&mut self, event: Event) {
+        let decision = step(&mut self.state, &self.graph, &self.names, &event)
+            .unwrap_or_else(|error| panic!("{error} at {event:?}"));
+        for fact in decision.facts {
+            self.book(&fact);
+            self.history.push((self.state.leg, self.state.generation, fact));
+        }
+        for action in decision.actions {
+            self.take(action);
+        }
+        self.check_replay();
+        let busy = self.inside.len() + self.preparing.len();
+        assert!(busy <= self.slots as usize, "{busy} acts at once, {} slots", self.slots);
+    }
+
+    /// The state is the fold of what was written down.
+    fn check_replay(&self) {
+        // Folding everything after each step would be quadratic; a sample finds the same faults.
+        if self.history.len().is_multiple_of(7) || self.settled {
+            assert_eq!(replay(&self.graph, &self.names, &self.history), self.state);
+        }
+    }
+
+    fn lane_of(&self, name: &LaneName) -> LaneIx {
+        self.names.lane(name).unwrap()
+    }
+
+    fn book(&mut self, fact: &Fact) {
+        match fact {
+            Fact::RunStarted { retry_failed, retry_blocked, .. } => {
+                self.over.clear();
+                self.inside.clear();
+                self.preparing.clear();
+                self.fit_lanes.clear();
+                self.made_lanes.clear();
+                let ends = &self.last_end;
+                self.paid.retain(|ix, _| match ends.get(ix) {
+                    Some(EndState::Failed) => !*retry_failed,
+                    Some(EndState::Blocked) => !*retry_blocked,
+                    _ => true,
+                });
+            }
+            Fact::AcquireRequested { intent, .. } => {
+                self.preparing.insert(intent.clone());
+            }
+            Fact::AcquirePerformed { lane, intent, .. } => {
+                self.preparing.remove(intent);
+                self.made_lanes.insert(self.lane_of(lane));
+            }
+            Fact::AcquireFailed { intent, .. } => {
+                self.preparing.remove(intent);
+            }
+            Fact::ProvisionRequested { lane, intent, .. } => {
+                let lane = self.lane_of(lane);
+                assert!(self.made_lanes.contains(&lane), "provisioned before it was made");
+                let users: Vec<NodeIx> = self
+                    .inside
+                    .values()
+                    .copied()
+                    .filter(|ix| self.graph.node(*ix).lane == Some(lane))
+                    .collect();
+                // In the slot of the one node that waits for it before its `verify`, or alone.
+                assert!(users.len() <= 1, "provisioned under {users:?}");
+                if users.is_empty() {
+                    self.preparing.insert(intent.clone());
+                }
+            }
+            Fact::ProvisionPerformed { lane, intent, .. } | Fact::ProvisionSkipped { lane, intent, .. } => {
+                self.preparing.remove(intent);
+                self.fit_lanes.insert(self.lane_of(lane));
+            }
+            Fact::ProvisionFailed { lane, intent, .. } => {
+                self.preparing.remove(intent);
+                self.fit_lanes.remove(&self.lane_of(lane));
+            }
+            Fact::ProvisionStale { lane, .. } => {
+                self.fit_lanes.remove(&self.lane_of(lane));
+            }
+            Fact::DispatchRequested { node, attempt, intent, .. } => {
+                self.book_dispatch(node, *attempt, intent)
+            }
+            Fact::DispatchFailed { intent, .. } => {
+                self.inside.remove(intent);
+            }
+            Fact::NodeStarted { node, attempt, .. } => {
+                let ix = self.names.node(node).unwrap();
+                let delivered = self.delivered.entry(ix).or_default();
+                *delivered = (*delivered).max(*attempt);
+            }
+            Fact::AttemptFinished { node, attempt, intent, fault, next, delivered, .. } => {
+                let ix = self.names.node(node).unwrap();
+                self.inside.remove(intent);
+                if *delivered {
+                    let seen = self.delivered.entry(ix).or_default();
+                    *seen = (*seen).max(*attempt);
+                }
+                if let Some(Next::Retry(_)) = next {
+                    let paid = self.paid.entry(ix).or_default();
+                    *paid += 1;
+                    assert!(*paid <= self.graph.node(ix).retry.max, "{node} was given more than its `retry`");
+                    assert_eq!(
+                        fault.as_ref().unwrap().scope,
+                        Scope::Task,
+                        "{node} was charged for {fault:?}"
+                    );
+                }
+            }
+            Fact::NodeFinished { node, state, fault, attempts } => {
+                let ix = self.names.node(node).unwrap();
+                self.last_end.insert(ix, *state);
+                assert_eq!(self.over.insert(ix, *state), None, "{node} ended twice in a leg");
+                assert_eq!(*attempts, self.delivered.get(&ix).copied().unwrap_or(0), "attempts of {node}");
+                match state {
+                    EndState::Passed => assert!(self.passed.insert(ix), "{node} passed twice"),
+                    EndState::Failed => {
+                        assert_eq!(fault.as_ref().unwrap().scope, Scope::Task, "{node} blamed for {fault:?}");
+                    }
+                    EndState::Blocked => {
+                        assert_ne!(
+                            fault.as_ref().unwrap().scope,
+                            Scope::Task,
+                            "{node} blocked for {fault:?}"
+                        );
+                    }
+                    EndState::Waiting | EndState::Skipped | EndState::Cancelled | EndState::Interrupted => {}
+                }
+            }
+            Fact::NodeSkipped { node, because } => {
+                let ix = self.names.node(node).unwrap();
+                let any_failed = self
+                    .graph
+                    .ancestors(ix)
+                    .iter()
+                    .any(|before| self.ended(*before) == Some(EndState::Failed));
+                assert!(because.is_none() || any_failed, "{node} skipped for a failure that was not");
+            }
+            Fact::KillRequested { .. }
+            | Fact::KillPerformed { .. }
+            | Fact::Stopping { .. }
+            | Fact::CleanupRequested { .. }
+            | Fact::CleanupPerformed { .. }
+            | Fact::RunFinished { .. } => {}
+        }
+    }
+
+    /// How a node ended in this leg or, where it was not opened again, in an earlier one.
+    fn ended(&self, ix: NodeIx) -> Option<EndState> {
+        self.over.get(&ix).copied().or_else(|| self.state.end_of(ix))
+    }
+
+    fn book_dispatch(&mut self, node: &NodeId, attempt: u32, intent: &IntentId) {
+        let ix = self.names.node(node).unwrap();
+        assert!(!self.passed.contains(&ix), "{node} passed and runs again");
+        // Only the first dispatch waits for the lanes; one that goes stale later is its own affair.
+        assert!(!self.early_open || self.preparing.is_empty(), "{node} before the lanes were ready");
+        self.early_open = false;
+        assert_eq!(attempt, self.delivered.get(&ix).copied().unwrap_or(0) + 1, "attempt of {node}");
+        for dependency in &self.graph.node(ix).depends_on {
+            let end = self.ended(dependency.node);
+            let met = match dependency.on {
+                On::Passed => end == Some(EndState::Passed),
+                On::Failed => end == Some(EndState::Failed),
+                On::Finished => {
+                    matches!(end, Some(EndState::Passed | EndState::Failed | EndState::Skipped))
+                }
+            };
+            assert!(met, "{node} began with {:?} {end:?}", dependency);
+        }
+        if let Some(lane) = self.graph.node(ix).lane {
+            assert!(self.fit_lanes.contains(&lane), "{node} in an unprepared lane");
+            for other in self.inside.values().filter(|other| self.graph.node(**other).lane == Some(lane)) {
+                let both_read = self.graph.node(ix).access == Access::Read
+                    && self.graph.node(*other).access == Access::Read;
+                assert!(both_read, "{node} shares its lane with {}", self.graph.node(*other).id);
+            }
+        }
+        self.inside.insert(intent.clone(), ix);
+    }
+
+    fn take(&mut self, action: Action) {
+        assert!(!self.settled, "{action:?} after the leg was settled");
+        match action {
+            Action::Acquire { intent, .. } => self.owed.push(Owed::Acquire(intent)),
+            Action::Provision { intent, .. } => self.owed.push(Owed::Provision(intent)),
+            Action::Dispatch { intent, node, .. } => self.owed.push(Owed::Dispatch(intent, node)),
+            Action::Verify { intent, .. } => self.owed.push(Owed::Verify(intent)),
+            Action::End { intent, .. } => {
+                self.ended_acts.insert(intent);
+            }
+            Action::Arm { timer, .. } => self.owed.push(Owed::Timer(timer)),
+            Action::Settled => self.settled = true,
+        }
+    }
+
+    /// Answers something that is owed.
+    fn answer(&mut self) {
+        let at = self.dice.below(self.owed.len());
+        let owed = self.owed.swap_remove(at);
+        let trouble = self.dice.percent(self.trouble);
+        let event = match owed {
+            Owed::Acquire(intent) if trouble && self.dice.percent(30) => {
+                Event::NotAcquired { intent, fault: Fault::new(FaultClass::WorktreeAcquireFailed, "sim") }
+            }
+            Owed::Acquire(intent) => Event::Acquired {
+                intent,
+                lane: AcquiredLane {
+                    how: "created".into(),
+                    path: "/lane".into(),
+                    branch: "omg/r/l".into(),
+                    base: CommitId::from("0"),
+                    branch_made: true,
+                    git_dir: "/lane/.git".into(),
+                },
+            },
+            Owed::Provision(intent) => {
+                let ended = self.ended_acts.contains(&intent);
+                if ended || trouble {
+                    Event::NotProvisioned {
+                        intent,
+                        failure: ProvisionFailure {
+                            cmd: Some("x".into()),
+                            exit_code: Some(1),
+                            cause: "unknown".into(),
+                            detail: "sim".into(),
+                            log_tail: String::new(),
+                            may_differ: self.dice.percent(50),
+                            ended_by_us: ended,
+                        },
+                    }
+                } else {
+                    Event::Provisioned {
+                        intent,
+                        receipt: Provisioned {
+                            cmd: None,
+                            exit_code: None,
+                            duration_ms: 0,
+                            fingerprint: "f".into(),
+                            reason: None,
+                            skipped: self.dice.percent(30),
+                        },
+                    }
+                }
+            }
+            Owed::Dispatch(intent, node) => {
+                if trouble && self.graph.node(node).lane.is_some() && self.dice.percent(30) {
+                    Event::LaneStale { intent, reason: "sim".into() }
+                } else if trouble && self.dice.percent(20) {
+                    let exit = Exit { not_started: Some("sim".into()), ..Exit::default() };
+                    Event::Exited { intent, exit, leftovers: Vec::new() }
+                } else {
+                    self.owed.push(Owed::Exit(intent.clone(), node));
+                    Event::Started { intent, pid: 1, start_time: 1 }
+                }
+            }
+            Owed::Exit(intent, _) => {
+                let ended_by_us = self.ended_acts.contains(&intent) && self.dice.percent(80);
+                let exit = if ended_by_us {
+                    Exit { signal: Some(15), ended_by_us, ..Exit::default() }
+                } else if trouble {
+                    match self.dice.below(4) {
+                        0 => Exit { signal: Some(9), ..Exit::default() },
+                        1 => Exit { code: Some(127), ..Exit::default() },
+                        2 => Exit { signal: Some(11), ..Exit::default() },
+                        _ => Exit { code: Some(1), ..Exit::default() },
+                    }
+                } else {
+                    Exit { code: Some(0), ..Exit::default() }
+                };
+                Event::Exited { intent, exit, leftovers: Vec::new() }
+            }
+            Owed::Verify(intent) => {
+                let node = self.inside[&intent];
+                let outcome = match (trouble, self.dice.below(4)) {
+                    (true, 0) => VerifyOutcome::TimedOut,
+                    (true, 1) => VerifyOutcome::NotStarted("sim".into()),
+                    (true, 2) if self.graph.node(node).lane.is_some() => {
+                        self.feed(Event::LaneStale { intent, reason: "sim".into() });
+                        return;
+                    }
+                    (true, _) => VerifyOutcome::Exited { code: Some(1), output_matches: true },
+                    (false, _) => VerifyOutcome::Exited { code: Some(0), output_matches: true },
+                };
+                Event::Verified { intent, outcome }
+            }
+            Owed::Timer(Timer::Timeout(_)) if !trouble => return,
+            Owed::Timer(timer) => Event::TimerFired(timer),
+        };
+        self.feed(event);
+    }
+
+    /// The leg dies; some of what it did leaves an exit on disk, some answers come too late.
+    fn crash(&mut self) -> Vec<(IntentId, Exit)> {
+        let mut exits = Vec::new();
+        for owed in std::mem::take(&mut self.owed) {
+            match owed {
+                Owed::Exit(intent, _) => {
+                    let exit = Exit { code: Some(self.dice.below(2) as i32), ..Exit::default() };
+                    let event =
+                        Event::Exited { intent: intent.clone(), exit: exit.clone(), leftovers: Vec::new() };
+                    self.stragglers.push(event);
+                    if self.dice.percent(50) {
+                        let ended_by_us = self.dice.percent(50);
+                        exits.push((intent, Exit { ended_by_us, ..exit }));
+                    }
+                }
+                Owed::Provision(intent) => self.stragglers.push(Event::NotProvisioned {
+                    intent,
+                    failure: ProvisionFailure {
+                        cmd: None,
+                        exit_code: None,
+                        cause: "killed".into(),
+                        detail: "late".into(),
+                        log_tail: String::new(),
+                        may_differ: true,
+                        ended_by_us: false,
+                    },
+                }),
+                Owed::Dispatch(intent, _) => {
+                    self.stragglers.push(Event::Started { intent, pid: 1, start_time: 1 });
+                }
+                Owed::Acquire(intent) => self
+                    .stragglers
+                    .push(Event::NotAcquired { intent, fault: Fault::new(FaultClass::Unknown, "late") }),
+                Owed::Verify(intent) => self.stragglers.push(Event::Verified {
+                    intent,
+                    outcome: VerifyOutcome::Exited { code: Some(0), output_matches: true },
+                }),
+                Owed::Timer(timer) => self.stragglers.push(Event::TimerFired(timer)),
+            }
+        }
+        // What was in memory is gone; the journal is what is left.
+        self.state = replay(&self.graph, &self.names, &self.history);
+        exits
+    }
+
+    fn start_leg(&mut self, exits: Vec<(IntentId, Exit)>) {
+        let when = self.dice.pick(&[ProvisionWhen::RunStart, ProvisionWhen::FirstUse]);
+        let again = self.dice.percent(50);
+        self.slots = 1 + self.dice.below(4) as u32;
+        self.settled = false;
+        self.ended_acts.clear();
+        self.early_open = when == ProvisionWhen::RunStart;
+        let start = LegStart {
+            leg: Leg(self.state.leg.0 + 1),
+            generation: Generation(self.state.generation.0 + 1),
+            concurrency: self.slots,
+            on_fail: self.graph.parts().on_fail,
+            provision_when: when,
+            lanes_that_fit: usize::MAX,
+            retry_failed: again && self.dice.percent(50),
+            retry_blocked: again,
+            exits,
+            pid: 1,
+            build: "sim".into(),
+        };
+        self.feed(Event::LegStarted(Box::new(start)));
+    }
+
+    /// Runs one leg; returns what a killed one left on disk.
+    fn leg(&mut self, exits: Vec<(IntentId, Exit)>) -> Vec<(IntentId, Exit)> {
+        self.start_leg(exits);
+        let may_crash = self.dice.percent(40);
+        for turn in 0..2000 {
+            if self.settled {
+                assert_eq!(self.state.live.acts.len(), 0);
+                for ix in self.graph.node_ixs() {
+                    assert!(self.state.end_of(ix).is_some(), "{} has no ending", self.graph.node(ix).id);
+                }
+                let done = Fact::RunFinished { status: self.state.status() };
+                let (leg, generation) = (self.state.leg, self.state.generation);
+                self.state.apply(&self.graph, &self.names, leg, generation, &done).unwrap();
+                self.history.push((leg, generation, done));
+                self.owed.clear();
+                return Vec::new();
+            }
+            if may_crash && self.dice.percent(5) {
+                return self.crash();
+            }
+            if self.trouble > 0 && self.dice.percent(1) {
+                let reason = self.dice_stop();
+                self.feed(Event::StopRequested(reason));
+                continue;
+            }
+            if !self.stragglers.is_empty() && self.dice.percent(20) {
+                let at = self.dice.below(self.stragglers.len());
+                let late = self.stragglers.swap_remove(at);
+                // A straggler's timer of a node is indistinguishable from a living one, and harmless.
+                self.feed(late);
+                continue;
+            }
+            assert!(!self.owed.is_empty(), "nothing is owed and the leg is not settled (turn {turn})");
+            self.answer();
+        }
+        panic!("the leg does not end");
+    }
+
+    fn dice_stop(&mut self) -> StopReason {
+        self.dice.pick(&[StopReason::Signal(2), StopReason::Signal(15), StopReason::Cancel])
+    }
+}
+
+fn replay(graph: &Graph, names: &Names, history: &[(Leg, Generation, Fact)]) -> RunState {
+    let mut state = RunState::new(graph);
+    for (leg, generation, fact) in history {
+        state.apply(graph, names, *leg, *generation, fact).unwrap();
+    }
+    state
+}
+
+fn run(seed: u64) {
+    let mut world = World::new(seed);
+    let mut exits = Vec::new();
+    for _ in 0..4 {
+        exits = world.leg(exits);
+    }
+}
+
+#[test]
+fn ten_thousand_schedules_keep_the_promises() {
+    for seed in 0..10_000 {
+        let outcome = std::panic::catch_unwind(|| run(seed));
+        assert!(outcome.is_ok(), "seed {seed} breaks an invariant; `run({seed})` repeats it");
+    }
+}

@@ -1,0 +1,566 @@
+//! Where a run stands. Changed by [`RunState::apply`] alone, live and replayed.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::fact::{Because, Cleanup, EndReason, EndState, Fact, RunStatus, StopReason};
+use super::fault::{Exit, Fault, FaultClass};
+use super::resolver::{Next, Spent};
+use crate::graph::Graph;
+use crate::graph::model::{On, OnFail, ProvisionWhen};
+use crate::ids::{CommitId, Generation, IntentId, LaneIx, Leg, NodeId, NodeIx};
+
+/// Where a run stands.
+///
+/// Invariant: equal to the fold of its journal, but for what [`Live`] holds, which a new leg begins
+/// without.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunState {
+    /// The present or last leg; 0 before the first.
+    pub leg: Leg,
+    /// The present or last claim.
+    pub generation: Generation,
+    /// One a node, in file order.
+    pub nodes: Vec<NodeRecord>,
+    /// One a lane, in order of first mention.
+    pub lanes: Vec<LaneRecord>,
+    /// Most processes at a time, in this leg.
+    pub slots: u32,
+    /// What a task failure does to the rest, in this leg.
+    pub on_fail: OnFail,
+    /// When lanes are prepared, in this leg.
+    pub provision_when: ProvisionWhen,
+    /// Whether a failure of this leg halts it.
+    pub halted: bool,
+    /// Why the leg was asked to stop.
+    pub stop: Option<StopReason>,
+    /// How the last leg ended; `None` while one lives, or where it was killed.
+    pub finished: Option<RunStatus>,
+    /// Number of the next act of this generation.
+    pub next_intent: u64,
+    /// What only the living leg knows.
+    pub live: Live,
+}
+
+/// What only the living leg knows; equal to any other, so that replay can be compared with it.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    /// Nodes whose dependencies are satisfied, in the order of launch.
+    pub ready: BTreeSet<(Reverse<u32>, NodeIx)>,
+    /// Nodes in a pause between attempts.
+    pub parked: BTreeSet<NodeIx>,
+    /// Unsatisfied dependencies, one number a node.
+    pub unmet: Vec<u32>,
+    /// Acts in progress and what they act on.
+    pub acts: BTreeMap<IntentId, Act>,
+    /// Lanes to prepare before the first node.
+    pub early: BTreeSet<LaneIx>,
+    /// Exits that were seen while something else had to come first.
+    pub exits: BTreeMap<IntentId, Exit>,
+}
+
+impl PartialEq for Live {
+    fn eq(&self, _: &Live) -> bool {
+        true
+    }
+}
+
+/// What an act in progress acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// The making of a lane.
+    Acquire(LaneIx),
+    /// The provisioning of a lane, with a slot of its own.
+    Provision(LaneIx),
+    /// The provisioning of a lane in the slot of a node that waits for it before its `verify`.
+    ProvisionFor(LaneIx, NodeIx),
+    /// A node, from its dispatch to the end of its checks.
+    Node(NodeIx),
+}
+
+/// A node's history and standing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeRecord {
+    /// Where it stands.
+    pub phase: NodePhase,
+    /// Attempts delivered, over all legs.
+    pub attempts: u32,
+    /// What it used up since it was last opened.
+    pub spent: Spent,
+    /// Why it did not pass, as far as known.
+    pub fault: Option<Fault>,
+    /// The failed node that it needed.
+    pub because: Option<Because>,
+}
+
+/// Where a node stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum NodePhase {
+    /// Not begun: waits for others, a slot, its lane, or the end of a pause.
+    #[default]
+    Waiting,
+    /// From dispatch to the end of its checks; it keeps its slot and its lane.
+    InFlight(Flight),
+    /// Over for this leg.
+    Over(EndState),
+}
+
+/// A node in flight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flight {
+    /// The act.
+    pub intent: IntentId,
+    /// Its attempt, from 1.
+    pub attempt: u32,
+    /// Whether its process was seen to run.
+    pub delivered: bool,
+    /// Why its processes are being ended.
+    pub ending: Option<EndReason>,
+}
+
+/// A lane's history and standing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LaneRecord {
+    /// Where it stands in this leg.
+    pub phase: LanePhase,
+    /// What is known of its worktree, once there was one.
+    pub made: Option<MadeLane>,
+    /// Whether this run made its branch.
+    pub branch_made: bool,
+    /// Whether an acquire began that has no receipt: it may have made anything.
+    pub acquire_open: bool,
+    /// Whether an earlier leg kept its branch.
+    pub branch_kept: bool,
+    /// Provisioning tries so far; names logs.
+    pub tries: u32,
+    /// Provisioning failures in a row.
+    pub failures: u32,
+    /// Whether the next acquire sets a tree of before aside.
+    pub fresh: bool,
+    /// The node that writes in it.
+    pub writer: Option<NodeIx>,
+    /// How many nodes read in it.
+    pub readers: u32,
+    /// What the last cleanup did.
+    pub cleanup: Option<Cleanup>,
+}
+
+/// What is known of a lane's worktree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeLane {
+    /// Its root.
+    pub path: std::path::PathBuf,
+    /// Its branch.
+    pub branch: String,
+    /// The commit it began at.
+    pub base: CommitId,
+    /// The lane's own git folder.
+    pub git_dir: std::path::PathBuf,
+}
+
+/// Where a lane stands in a leg. The world as seen is `worktree::LaneState`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum LanePhase {
+    /// Not asked for yet.
+    #[default]
+    Pending,
+    /// Being made.
+    Acquiring(IntentId),
+    /// Made, not provisioned, or no more.
+    Bare,
+    /// Being provisioned.
+    Provisioning(IntentId),
+    /// Fit to work in.
+    Ready,
+    /// Not usable in this leg.
+    Broken(Fault),
+}
+
+/// A fact that does not fit the run it claims to be of.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum IllegalFact {
+    /// It names a node that the graph does not have.
+    #[error("no node `{0}` in this run's graph")]
+    UnknownNode(NodeId),
+    /// It names a lane that the graph does not have.
+    #[error("no lane `{0}` in this run's graph")]
+    UnknownLane(crate::ids::LaneName),
+}
+
+impl RunState {
+    /// Returns the state of a run of `graph` of which nothing is known yet.
+    pub fn new(graph: &Graph) -> RunState {
+        RunState {
+            leg: Leg(0),
+            generation: Generation(0),
+            nodes: vec![NodeRecord::default(); graph.nodes().len()],
+            lanes: vec![LaneRecord::default(); graph.lanes().len()],
+            slots: 1,
+            on_fail: OnFail::default(),
+            provision_when: ProvisionWhen::default(),
+            halted: false,
+            stop: None,
+            finished: None,
+            next_intent: 1,
+            live: Live::default(),
+        }
+    }
+
+    /// Returns a node's record.
+    pub fn node(&self, ix: NodeIx) -> &NodeRecord {
+        &self.nodes[ix.at()]
+    }
+
+    /// Returns a lane's record.
+    pub fn lane(&self, ix: LaneIx) -> &LaneRecord {
+        &self.lanes[ix.at()]
+    }
+
+    /// Returns how a node ended, where it is over for this leg.
+    pub fn end_of(&self, ix: NodeIx) -> Option<EndState> {
+        match self.node(ix).phase {
+            NodePhase::Over(end) => Some(end),
+            NodePhase::Waiting | NodePhase::InFlight(_) => None,
+        }
+    }
+
+    /// Returns how many slots are taken.
+    pub fn slots_held(&self) -> u32 {
+        self.live.acts.values().filter(|act| !matches!(act, Act::ProvisionFor(..))).count() as u32
+    }
+
+    /// Makes `fact` true. `leg` and `generation` are those of its journal line.
+    ///
+    /// Errors: a name that the graph does not have. Nothing is changed then.
+    pub fn apply(
+        &mut self,
+        graph: &Graph,
+        names: &Names,
+        leg: Leg,
+        generation: Generation,
+        fact: &Fact,
+    ) -> Result<(), IllegalFact> {
+        match fact {
+            Fact::RunStarted {
+                concurrency, on_fail, provision_when, retry_failed, retry_blocked, ..
+            } => {
+                self.leg = leg;
+                self.generation = generation;
+                self.next_intent = 1;
+                self.slots = (*concurrency).max(1);
+                self.on_fail = *on_fail;
+                self.provision_when = *provision_when;
+                self.halted = false;
+                self.stop = None;
+                self.finished = None;
+                self.live = Live::default();
+                self.reopen(graph, *retry_failed, *retry_blocked);
+            }
+            Fact::AcquireRequested { lane, intent, .. } => {
+                let lane = names.lane(lane)?;
+                self.minted(intent);
+                let record = &mut self.lanes[lane.at()];
+                record.phase = LanePhase::Acquiring(intent.clone());
+                record.acquire_open = true;
+                self.live.acts.insert(intent.clone(), Act::Acquire(lane));
+            }
+            Fact::AcquirePerformed { lane, intent, path, branch, base, branch_made, git_dir, .. } => {
+                let record = &mut self.lanes[names.lane(lane)?.at()];
+                record.phase = LanePhase::Bare;
+                record.branch_made |= branch_made;
+                record.acquire_open = false;
+                record.branch_kept = false;
+                record.fresh = false;
+                record.cleanup = None;
+                record.made = Some(MadeLane {
+                    path: path.clone(),
+                    branch: branch.clone(),
+                    base: base.clone(),
+                    git_dir: git_dir.clone(),
+                });
+                self.live.acts.remove(intent);
+            }
+            Fact::AcquireFailed { lane, intent, fault } => {
+                let record = &mut self.lanes[names.lane(lane)?.at()];
+                record.phase = match fault.class {
+                    FaultClass::Interrupted => LanePhase::Pending,
+                    _ => LanePhase::Broken(fault.clone()),
+                };
+                self.live.acts.remove(intent);
+            }
+            Fact::ProvisionRequested { lane, intent, r#try, .. } => {
+                let lane = names.lane(lane)?;
+                self.minted(intent);
+                let record = &mut self.lanes[lane.at()];
+                record.phase = LanePhase::Provisioning(intent.clone());
+                record.tries = *r#try;
+                let act = match record.writer.filter(|_| record.users() > 0) {
+                    Some(node) => Act::ProvisionFor(lane, node),
+                    None => Act::Provision(lane),
+                };
+                self.live.acts.insert(intent.clone(), act);
+            }
+            Fact::ProvisionPerformed { lane, intent, .. } | Fact::ProvisionSkipped { lane, intent, .. } => {
+                let record = &mut self.lanes[names.lane(lane)?.at()];
+                record.phase = LanePhase::Ready;
+                record.failures = 0;
+                self.live.acts.remove(intent);
+            }
+            Fact::ProvisionFailed { lane, intent, again, fault, .. } => {
+                let record = &mut self.lanes[names.lane(lane)?.at()];
+                if fault.class == FaultClass::Interrupted {
+                    record.phase = LanePhase::Pending;
+                } else {
+                    record.failures += 1;
+                    record.phase = if *again { LanePhase::Bare } else { LanePhase::Broken(fault.clone()) };
+                }
+                self.live.acts.remove(intent);
+            }
+            Fact::ProvisionStale { lane, .. } => {
+                let record = &mut self.lanes[names.lane(lane)?.at()];
+                record.phase = LanePhase::Bare;
+                record.failures = 0;
+            }
+            Fact::DispatchRequested { node, attempt, intent, .. } => {
+                let node = names.node(node)?;
+                self.minted(intent);
+                self.nodes[node.at()].phase = NodePhase::InFlight(Flight {
+                    intent: intent.clone(),
+                    attempt: *attempt,
+                    delivered: false,
+                    ending: None,
+                });
+                self.take_lane(graph, node);
+                self.live.ready.remove(&(Reverse(graph.rank(node)), node));
+                self.live.acts.insert(intent.clone(), Act::Node(node));
+            }
+            Fact::DispatchFailed { node, intent, .. } => {
+                let node = names.node(node)?;
+                self.land(graph, node, intent);
+                self.nodes[node.at()].phase = NodePhase::Waiting;
+                self.live.ready.insert((Reverse(graph.rank(node)), node));
+            }
+            Fact::NodeStarted { node, attempt, .. } => {
+                let record = &mut self.nodes[names.node(node)?.at()];
+                record.attempts = record.attempts.max(*attempt);
+                if let NodePhase::InFlight(flight) = &mut record.phase {
+                    flight.delivered = true;
+                }
+            }
+            Fact::AttemptFinished { node, attempt, intent, fault, next, delivered, .. } => {
+                let node = names.node(node)?;
+                self.land(graph, node, intent);
+                let record = &mut self.nodes[node.at()];
+                if *delivered {
+                    record.attempts = record.attempts.max(*attempt);
+                }
+                record.fault = fault.clone();
+                record.phase = NodePhase::Waiting;
+                match next {
+                    Some(Next::Retry(_)) => record.spent.retries += 1,
+                    Some(Next::Redispatch(_)) => record.spent.redispatches += 1,
+                    Some(Next::Fail | Next::Block | Next::NextLeg) | None => {}
+                }
+                if matches!(next, Some(Next::Retry(_) | Next::Redispatch(_))) {
+                    self.live.parked.insert(node);
+                }
+            }
+            Fact::NodeFinished { node, state, fault, .. } => {
+                let ix = names.node(node)?;
+                let record = &mut self.nodes[ix.at()];
+                record.phase = NodePhase::Over(*state);
+                record.fault = fault.clone();
+                self.live.parked.remove(&ix);
+                self.live.ready.remove(&(Reverse(graph.rank(ix)), ix));
+                if *state == EndState::Failed && self.on_fail == OnFail::Halt {
+                    self.halted = true;
+                }
+            }
+            Fact::NodeSkipped { node, because } => {
+                self.nodes[names.node(node)?.at()].because = because.clone();
+            }
+            Fact::KillRequested { node, intent, reason } => {
+                if let NodePhase::InFlight(flight) = &mut self.nodes[names.node(node)?.at()].phase
+                    && flight.intent == *intent
+                {
+                    flight.ending.get_or_insert(*reason);
+                }
+            }
+            Fact::KillPerformed { node, .. } => {
+                names.node(node)?;
+            }
+            Fact::Stopping { reason } => self.stop = Some(*reason),
+            Fact::CleanupRequested { lane, intent, .. } => {
+                names.lane(lane)?;
+                self.minted(intent);
+            }
+            Fact::CleanupPerformed { lane, cleanup, .. } => {
+                let record = &mut self.lanes[names.lane(lane)?.at()];
+                record.branch_kept = cleanup.branch == "kept";
+                if cleanup.branch == "deleted" {
+                    record.branch_made = false;
+                }
+                record.cleanup = Some(cleanup.clone());
+            }
+            Fact::RunFinished { status } => self.finished = Some(*status),
+        }
+        Ok(())
+    }
+
+    /// Opens again what a new leg may run: what did not end, and what the flags name, with what was
+    /// skipped through it. A lane broken by its provisioning gets a fresh tree.
+    fn reopen(&mut self, graph: &Graph, failed: bool, blocked: bool) {
+        for lane in &mut self.lanes {
+            if let LanePhase::Broken(fault) = &lane.phase
+                && fault.class == FaultClass::WorkspaceProvisionFailed
+                && blocked
+            {
+                lane.fresh = true;
+            }
+            lane.phase = LanePhase::Pending;
+            lane.failures = 0;
+            lane.writer = None;
+            lane.readers = 0;
+        }
+        for ix in graph.node_ixs() {
+            let record = &mut self.nodes[ix.at()];
+            let (open, new_budget) = match &record.phase {
+                NodePhase::Waiting => (true, false),
+                // An open act: the leg settles it before anything else.
+                NodePhase::InFlight(_) => (false, false),
+                NodePhase::Over(end) => match end {
+                    EndState::Waiting | EndState::Cancelled | EndState::Interrupted => (true, false),
+                    EndState::Failed => (failed, true),
+                    EndState::Blocked => (blocked, true),
+                    EndState::Passed => (false, false),
+                    // Judged anew by the leg, once its dependencies are.
+                    EndState::Skipped => (failed || blocked, true),
+                },
+            };
+            record.spent.redispatches = 0;
+            if open {
+                let spent = if new_budget { Spent::default() } else { record.spent };
+                *record = NodeRecord { attempts: record.attempts, spent, ..NodeRecord::default() };
+            }
+        }
+    }
+
+    /// Takes note of an act's number, so that no other gets it.
+    fn minted(&mut self, intent: &IntentId) {
+        if intent.generation() == Some(self.generation)
+            && let Some(number) = intent.number()
+        {
+            self.next_intent = self.next_intent.max(number + 1);
+        }
+    }
+
+    fn take_lane(&mut self, graph: &Graph, node: NodeIx) {
+        if let Some(lane) = graph.node(node).lane {
+            let record = &mut self.lanes[lane.at()];
+            match graph.node(node).access {
+                crate::graph::model::Access::Write => record.writer = Some(node),
+                crate::graph::model::Access::Read => record.readers += 1,
+            }
+        }
+    }
+
+    /// Gives back what a node in flight held.
+    fn land(&mut self, graph: &Graph, node: NodeIx, intent: &IntentId) {
+        if let Some(lane) = graph.node(node).lane {
+            let record = &mut self.lanes[lane.at()];
+            match graph.node(node).access {
+                crate::graph::model::Access::Write => record.writer = None,
+                crate::graph::model::Access::Read => record.readers = record.readers.saturating_sub(1),
+            }
+        }
+        self.live.acts.remove(intent);
+        self.live.exits.remove(intent);
+    }
+
+    /// Returns how the run stands once nothing is in flight: what its nodes and its stop say.
+    pub fn status(&self) -> RunStatus {
+        let any = |end| self.nodes.iter().any(|node| node.phase == NodePhase::Over(end));
+        match self.stop {
+            Some(StopReason::Cancel) => return RunStatus::Cancelled,
+            Some(StopReason::Signal(_) | StopReason::SupervisorLost) => return RunStatus::Interrupted,
+            None => {}
+        }
+        if any(EndState::Failed) {
+            RunStatus::Failed
+        } else if any(EndState::Blocked) {
+            RunStatus::Blocked
+        } else if any(EndState::Interrupted) || any(EndState::Cancelled) || any(EndState::Waiting) {
+            RunStatus::Interrupted
+        } else {
+            RunStatus::Passed
+        }
+    }
+}
+
+impl LaneRecord {
+    /// Returns how many nodes are in it.
+    pub fn users(&self) -> u32 {
+        self.readers + u32::from(self.writer.is_some())
+    }
+}
+
+/// What a dependency's ending means for one edge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// Satisfied.
+    Met,
+    /// It can't be any more in this leg; the failed node, where there is one.
+    Never(Option<Because>),
+    /// Not decided.
+    Open,
+}
+
+/// Returns what the ending of `dependency` means for an edge that waits for `on`.
+pub fn edge(graph: &Graph, state: &RunState, dependency: NodeIx, on: On) -> Edge {
+    let record = state.node(dependency);
+    let failed = || {
+        record
+            .fault
+            .as_ref()
+            .map(|fault| Because { node: graph.node(dependency).id.clone(), class: fault.class })
+    };
+    let NodePhase::Over(end) = record.phase else { return Edge::Open };
+    match (end, on) {
+        (EndState::Passed, On::Passed | On::Finished)
+        | (EndState::Failed, On::Failed | On::Finished)
+        | (EndState::Skipped, On::Finished) => Edge::Met,
+        (EndState::Passed, On::Failed) | (EndState::Skipped, On::Failed) => Edge::Never(None),
+        (EndState::Failed, On::Passed) => Edge::Never(failed()),
+        (EndState::Skipped, On::Passed) => Edge::Never(record.because.clone()),
+        (EndState::Blocked | EndState::Waiting | EndState::Cancelled | EndState::Interrupted, _) => {
+            Edge::Open
+        }
+    }
+}
+
+/// Names to places, made once for a graph.
+#[derive(Clone, Debug)]
+pub struct Names {
+    nodes: BTreeMap<NodeId, NodeIx>,
+    lanes: BTreeMap<crate::ids::LaneName, LaneIx>,
+}
+
+impl Names {
+    /// Returns the names of `graph`.
+    pub fn of(graph: &Graph) -> Names {
+        Names {
+            nodes: graph.node_ixs().map(|ix| (graph.node(ix).id.clone(), ix)).collect(),
+            lanes: graph.lane_ixs().map(|ix| (graph.lane(ix).name.clone(), ix)).collect(),
+        }
+    }
+
+    /// Returns the place of a node.
+    pub fn node(&self, id: &NodeId) -> Result<NodeIx, IllegalFact> {
+        self.nodes.get(id).copied().ok_or_else(|| IllegalFact::UnknownNode(id.clone()))
+    }
+
+    /// Returns the place of a lane.
+    pub fn lane(&self, name: &crate::ids::LaneName) -> Result<LaneIx, IllegalFact> {
+        self.lanes.get(name).copied().ok_or_else(|| IllegalFact::UnknownLane(name.clone()))
+    }
+}

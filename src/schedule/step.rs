@@ -1,0 +1,788 @@
+//! One event in; facts and actions out.
+
+use std::cmp::Reverse;
+use std::ops::Bound;
+use std::time::Duration;
+
+use super::action::Action;
+use super::event::{Event, LegStart, ProvisionFailure, Timer};
+use super::fact::{EndReason, EndState, Fact};
+use super::fault::{Exit, Fault, FaultClass, judge_exit, judge_verify};
+use super::ready::{Gate, gate, lanes_needed, nodes_needed};
+use super::resolver::{Next, resolve};
+use super::state::{Act, Edge, Flight, IllegalFact, LanePhase, Names, NodePhase, RunState, edge};
+use crate::graph::Graph;
+use crate::graph::model::{On, OnFail, ProvisionRetry, ProvisionWhen};
+use crate::ids::{IntentId, LaneIx, NodeIx};
+
+/// What follows from an event.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decision {
+    /// What has become true, in order; already applied to the state.
+    pub facts: Vec<Fact>,
+    /// What to do once the facts are durable, in order.
+    pub actions: Vec<Action>,
+}
+
+/// An event that can't have happened in the state it came to.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum IllegalEvent {
+    /// It answers an act that is not in progress as that.
+    #[error("{what} for act `{intent}`, which is not in progress")]
+    NoSuchAct {
+        /// The event.
+        what: &'static str,
+        /// The act.
+        intent: IntentId,
+    },
+    /// A fact of ours does not fit our own graph.
+    #[error(transparent)]
+    Fact(#[from] IllegalFact),
+}
+
+/// Returns what follows from `event`, with `state` changed accordingly.
+///
+/// Events of acts of an older generation are dropped without effect. Errors: an event that can't
+/// have happened; the state is then as before the offending part.
+pub fn step(
+    state: &mut RunState,
+    graph: &Graph,
+    names: &Names,
+    event: &Event,
+) -> Result<Decision, IllegalEvent> {
+    let mut turn = Turn { state, graph, names, decision: Decision::default() };
+    match event {
+        Event::LegStarted(start) => turn.leg_started(start)?,
+        Event::Acquired { intent, lane } => {
+            let Some(Act::Acquire(ix)) = turn.act("Acquired", intent)? else { return Ok(turn.decision) };
+            turn.note(Fact::AcquirePerformed {
+                lane: graph.lane(ix).name.clone(),
+                intent: intent.clone(),
+                how: lane.how.clone(),
+                path: lane.path.clone(),
+                branch: lane.branch.clone(),
+                base: lane.base.clone(),
+                branch_made: lane.branch_made,
+                git_dir: lane.git_dir.clone(),
+            })?;
+        }
+        Event::NotAcquired { intent, fault } => {
+            let Some(Act::Acquire(ix)) = turn.act("NotAcquired", intent)? else { return Ok(turn.decision) };
+            turn.note(Fact::AcquireFailed {
+                lane: graph.lane(ix).name.clone(),
+                intent: intent.clone(),
+                fault: fault.clone(),
+            })?;
+            turn.block_lane(ix, fault)?;
+        }
+        Event::Provisioned { intent, receipt } => {
+            let Some(act) = turn.act("Provisioned", intent)? else { return Ok(turn.decision) };
+            let (Act::Provision(ix) | Act::ProvisionFor(ix, _)) = act else {
+                return Err(IllegalEvent::NoSuchAct { what: "Provisioned", intent: intent.clone() });
+            };
+            let lane = graph.lane(ix).name.clone();
+            turn.note(if receipt.skipped {
+                let reason = receipt.reason.clone().unwrap_or_default();
+                Fact::ProvisionSkipped { lane, intent: intent.clone(), reason }
+            } else {
+                Fact::ProvisionPerformed {
+                    lane,
+                    intent: intent.clone(),
+                    cmd: receipt.cmd.clone(),
+                    exit_code: receipt.exit_code,
+                    duration_ms: receipt.duration_ms,
+                    fingerprint: receipt.fingerprint.clone(),
+                    reason: receipt.reason.clone(),
+                }
+            })?;
+            if let Act::ProvisionFor(_, node) = act {
+                turn.verify(node)?;
+            }
+        }
+        Event::NotProvisioned { intent, failure } => turn.not_provisioned(intent, failure)?,
+        Event::LaneStale { intent, reason } => turn.lane_stale(intent, reason)?,
+        Event::Started { intent, pid, start_time } => {
+            let Some(Act::Node(ix)) = turn.act("Started", intent)? else { return Ok(turn.decision) };
+            let attempt = turn.flight(ix).map_or(1, |flight| flight.attempt);
+            turn.note(Fact::NodeStarted {
+                node: graph.node(ix).id.clone(),
+                attempt,
+                intent: intent.clone(),
+                pid: *pid,
+                start_time: *start_time,
+                lane: turn.lane_of(ix),
+            })?;
+            if let Some(timeout) = graph.node(ix).timeout {
+                turn.arm(Timer::Timeout(intent.clone()), timeout);
+            }
+        }
+        Event::Exited { intent, exit, leftovers } => {
+            let Some(Act::Node(ix)) = turn.act("Exited", intent)? else { return Ok(turn.decision) };
+            turn.exited(ix, intent, exit, leftovers)?;
+        }
+        Event::Verified { intent, outcome } => {
+            let Some(Act::Node(ix)) = turn.act("Verified", intent)? else { return Ok(turn.decision) };
+            let expect = graph.node(ix).check.verify.as_ref().map_or(0, |verify| verify.expect_exit);
+            let ending = turn.flight(ix).and_then(|flight| flight.ending);
+            let fault = match ending {
+                Some(EndReason::Halt | EndReason::Signal) => {
+                    Some(Fault::new(FaultClass::Interrupted, "ended while it was being verified"))
+                }
+                Some(EndReason::Timeout) | None => judge_verify(outcome, expect),
+            };
+            let exit = turn.state.live.exits.get(intent).cloned().unwrap_or_default();
+            turn.attempt_finished(ix, intent, &exit, fault, Vec::new())?;
+        }
+        Event::TimerFired(timer) => turn.timer_fired(timer)?,
+        Event::StopRequested(reason) => {
+            if turn.state.stop.is_none() {
+                turn.note(Fact::Stopping { reason: *reason })?;
+                turn.end_flights(EndReason::Signal)?;
+                turn.end_provisioning(false);
+            }
+        }
+        Event::StopNow => {
+            let acts: Vec<IntentId> = turn.state.live.acts.keys().cloned().collect();
+            for intent in acts {
+                turn.decision.actions.push(Action::End { intent, now: true });
+            }
+        }
+    }
+    turn.fill()?;
+    Ok(turn.decision)
+}
+
+struct Turn<'a> {
+    state: &'a mut RunState,
+    graph: &'a Graph,
+    names: &'a Names,
+    decision: Decision,
+}
+
+impl Turn<'_> {
+    /// Makes a fact true and part of the decision.
+    fn note(&mut self, fact: Fact) -> Result<(), IllegalFact> {
+        let (leg, generation) = (self.state.leg, self.state.generation);
+        self.state.apply(self.graph, self.names, leg, generation, &fact)?;
+        self.decision.facts.push(fact);
+        Ok(())
+    }
+
+    fn arm(&mut self, timer: Timer, after: Duration) {
+        self.decision.actions.push(Action::Arm { timer, after });
+    }
+
+    fn mint(&mut self) -> IntentId {
+        IntentId::new(self.state.generation, self.state.next_intent)
+    }
+
+    /// Returns what the act is on; `None` where its generation is over, so that the event of a
+    /// straggler has no effect.
+    fn act(&self, what: &'static str, intent: &IntentId) -> Result<Option<Act>, IllegalEvent> {
+        if intent.generation() != Some(self.state.generation) {
+            return Ok(None);
+        }
+        match self.state.live.acts.get(intent) {
+            Some(act) => Ok(Some(*act)),
+            None => Err(IllegalEvent::NoSuchAct { what, intent: intent.clone() }),
+        }
+    }
+
+    fn flight(&self, node: NodeIx) -> Option<&Flight> {
+        match &self.state.node(node).phase {
+            NodePhase::InFlight(flight) => Some(flight),
+            NodePhase::Waiting | NodePhase::Over(_) => None,
+        }
+    }
+
+    fn lane_of(&self, node: NodeIx) -> Option<crate::ids::LaneName> {
+        self.graph.node(node).lane.map(|lane| self.graph.lane(lane).name.clone())
+    }
+
+    fn leg_started(&mut self, start: &LegStart) -> Result<(), IllegalEvent> {
+        let open: Vec<(NodeIx, Flight)> = self
+            .graph
+            .node_ixs()
+            .filter_map(|ix| self.flight(ix).map(|flight| (ix, flight.clone())))
+            .collect();
+        let open_lanes: Vec<(LaneIx, LanePhase)> =
+            self.graph.lane_ixs().map(|ix| (ix, self.state.lane(ix).phase.clone())).collect();
+        (self.state.leg, self.state.generation) = (start.leg, start.generation);
+        self.note(Fact::RunStarted {
+            concurrency: start.concurrency,
+            on_fail: start.on_fail,
+            provision_when: start.provision_when,
+            retry_failed: start.retry_failed,
+            retry_blocked: start.retry_blocked,
+            pid: start.pid,
+            build: start.build.clone(),
+        })?;
+        for (ix, phase) in open_lanes {
+            self.settle_lane(ix, &phase)?;
+        }
+        for (ix, flight) in open {
+            self.settle_node(ix, &flight, start)?;
+        }
+        self.count_dependencies();
+        self.propagate(self.graph.node_ixs().collect())?;
+        if start.provision_when == ProvisionWhen::RunStart {
+            let needed = lanes_needed(self.graph, self.state);
+            self.state.live.early = needed.into_iter().take(start.lanes_that_fit).collect();
+        }
+        Ok(())
+    }
+
+    /// Closes a lane's act that a killed leg left open. What it made is looked at by the next acquire.
+    fn settle_lane(&mut self, ix: LaneIx, phase: &LanePhase) -> Result<(), IllegalFact> {
+        let lane = self.graph.lane(ix).name.clone();
+        let fault = Fault::new(FaultClass::Interrupted, "its leg ended before it did");
+        match phase {
+            LanePhase::Acquiring(intent) => {
+                self.note(Fact::AcquireFailed { lane, intent: intent.clone(), fault })?;
+            }
+            LanePhase::Provisioning(intent) => {
+                self.note(Fact::ProvisionFailed {
+                    lane,
+                    intent: intent.clone(),
+                    nodes: Vec::new(),
+                    cmd: None,
+                    exit_code: None,
+                    cause: "killed".into(),
+                    log_tail: String::new(),
+                    again: true,
+                    fault,
+                })?;
+            }
+            LanePhase::Pending | LanePhase::Bare | LanePhase::Ready | LanePhase::Broken(_) => return Ok(()),
+        }
+        Ok(())
+    }
+
+    /// Closes a node's act that a killed leg left open: by its exit where that is on disk and was
+    /// the process's own, else it runs again.
+    fn settle_node(&mut self, ix: NodeIx, flight: &Flight, start: &LegStart) -> Result<(), IllegalFact> {
+        let found = start.exits.iter().find(|(intent, _)| *intent == flight.intent).map(|(_, exit)| exit);
+        let node = self.graph.node(ix);
+        let judged = found.filter(|exit| !exit.ended_by_us && flight.ending.is_none());
+        let (exit, fault) = match judged {
+            // Its checks were not all made, so it has not passed.
+            Some(exit) if node.check.verify.is_some() => {
+                (exit.clone(), Some(Fault::new(FaultClass::Interrupted, "its leg ended before its `verify`")))
+            }
+            Some(exit) => (exit.clone(), judge_exit(exit, node.check.exit_zero, false)),
+            None => (
+                found.cloned().unwrap_or_default(),
+                Some(Fault::new(FaultClass::Interrupted, "its leg ended before it did")),
+            ),
+        };
+        let next = fault.as_ref().map(|fault| resolve(fault, &node.retry, self.state.node(ix).spent));
+        self.note(Fact::AttemptFinished {
+            node: node.id.clone(),
+            attempt: flight.attempt,
+            intent: flight.intent.clone(),
+            fault: fault.clone(),
+            next,
+            exit_code: exit.code,
+            signal: exit.signal,
+            leftovers: Vec::new(),
+            delivered: flight.delivered || found.is_some_and(|exit| exit.not_started.is_none()),
+        })?;
+        // A pause of before is over by now.
+        self.state.live.parked.remove(&ix);
+        match (fault, next) {
+            (None, _) => self.finish(ix, EndState::Passed, None)?,
+            (Some(fault), Some(Next::Fail)) => self.finish(ix, EndState::Failed, Some(fault))?,
+            (Some(fault), Some(Next::Block)) => self.finish(ix, EndState::Blocked, Some(fault))?,
+            (Some(_), Some(Next::Retry(_) | Next::Redispatch(_) | Next::NextLeg) | None) => {}
+        }
+        Ok(())
+    }
+
+    fn count_dependencies(&mut self) {
+        let unmet = self
+            .graph
+            .node_ixs()
+            .map(|ix| {
+                let edges = &self.graph.node(ix).depends_on;
+                edges
+                    .iter()
+                    .filter(|dependency| {
+                        edge(self.graph, self.state, dependency.node, dependency.on) != Edge::Met
+                    })
+                    .count() as u32
+            })
+            .collect();
+        self.state.live.unmet = unmet;
+    }
+
+    /// Looks at each node of `queue`: ready, or skipped and then its dependents too. No recursion.
+    fn propagate(&mut self, mut queue: Vec<NodeIx>) -> Result<(), IllegalFact> {
+        queue.reverse();
+        while let Some(ix) = queue.pop() {
+            if self.state.node(ix).phase != NodePhase::Waiting {
+                continue;
+            }
+            let never = self.graph.node(ix).depends_on.iter().find_map(|dependency| {
+                match edge(self.graph, self.state, dependency.node, dependency.on) {
+                    Edge::Never(because) => Some(because),
+                    Edge::Met | Edge::Open => None,
+                }
+            });
+            if let Some(because) = never {
+                let node = self.graph.node(ix).id.clone();
+                self.note(Fact::NodeSkipped { node, because })?;
+                self.note_finished(ix, EndState::Skipped, None)?;
+                self.met(ix, EndState::Skipped, &mut queue);
+            } else if self.state.live.unmet[ix.at()] == 0 && !self.state.live.parked.contains(&ix) {
+                self.state.live.ready.insert((Reverse(self.graph.rank(ix)), ix));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts down the edges that `ix`'s ending met and queues its dependents.
+    fn met(&mut self, ix: NodeIx, end: EndState, queue: &mut Vec<NodeIx>) {
+        let met = |on| {
+            matches!(
+                (end, on),
+                (EndState::Passed, On::Passed | On::Finished)
+                    | (EndState::Failed, On::Failed | On::Finished)
+                    | (EndState::Skipped, On::Finished)
+            )
+        };
+        for (next, on) in self.graph.dependents(ix) {
+            if met(on) && !self.state.live.unmet.is_empty() {
+                let unmet = &mut self.state.live.unmet[next.at()];
+                *unmet = unmet.saturating_sub(1);
+            }
+            queue.push(next);
+        }
+    }
+
+    fn note_finished(
+        &mut self,
+        ix: NodeIx,
+        state: EndState,
+        fault: Option<Fault>,
+    ) -> Result<(), IllegalFact> {
+        self.note(Fact::NodeFinished {
+            node: self.graph.node(ix).id.clone(),
+            attempts: self.state.node(ix).attempts,
+            state,
+            fault,
+        })
+    }
+
+    /// Ends a node for this leg, with all that follows for others.
+    fn finish(&mut self, ix: NodeIx, end: EndState, fault: Option<Fault>) -> Result<(), IllegalFact> {
+        self.note_finished(ix, end, fault)?;
+        if self.state.live.unmet.is_empty() {
+            // The leg is being settled; dependencies are counted when that is done.
+            return Ok(());
+        }
+        let mut queue = Vec::new();
+        self.met(ix, end, &mut queue);
+        self.propagate(queue)?;
+        if end == EndState::Failed && self.state.on_fail == OnFail::Halt {
+            self.end_flights(EndReason::Halt)?;
+        }
+        Ok(())
+    }
+
+    fn exited(
+        &mut self,
+        ix: NodeIx,
+        intent: &IntentId,
+        exit: &Exit,
+        leftovers: &[String],
+    ) -> Result<(), IllegalFact> {
+        let node = self.graph.node(ix);
+        let ending = self.flight(ix).and_then(|flight| flight.ending).filter(|_| exit.ended_by_us);
+        if self.flight(ix).is_some_and(|flight| flight.ending.is_some()) {
+            self.note(Fact::KillPerformed { node: node.id.clone(), intent: intent.clone() })?;
+        }
+        if let Some(EndReason::Halt | EndReason::Signal) = ending {
+            let fault = Some(Fault::new(FaultClass::Interrupted, "ended by omg"));
+            return self.attempt_finished(ix, intent, exit, fault, leftovers.to_vec());
+        }
+        let fault = if exit.ended_by_us && ending.is_none() && !exit.output_overflow && !exit.disk_full {
+            Some(Fault::new(FaultClass::Interrupted, "ended with its supervisor"))
+        } else {
+            judge_exit(exit, node.check.exit_zero, ending == Some(EndReason::Timeout))
+        };
+        match (&fault, &node.check.verify) {
+            (None, Some(_)) => {
+                self.state.live.exits.insert(intent.clone(), exit.clone());
+                self.verify(ix)
+            }
+            _ => self.attempt_finished(ix, intent, exit, fault, leftovers.to_vec()),
+        }
+    }
+
+    fn verify(&mut self, ix: NodeIx) -> Result<(), IllegalFact> {
+        let Some(flight) = self.flight(ix).cloned() else { return Ok(()) };
+        if self.state.stop.is_some() || flight.ending.is_some() {
+            let fault = Some(Fault::new(FaultClass::Interrupted, "the leg ended before its `verify`"));
+            let exit = self.state.live.exits.get(&flight.intent).cloned().unwrap_or_default();
+            return self.attempt_finished(ix, &flight.intent, &exit, fault, Vec::new());
+        }
+        self.decision.actions.push(Action::Verify {
+            intent: flight.intent,
+            node: ix,
+            attempt: flight.attempt,
+        });
+        Ok(())
+    }
+
+    fn attempt_finished(
+        &mut self,
+        ix: NodeIx,
+        intent: &IntentId,
+        exit: &Exit,
+        fault: Option<Fault>,
+        leftovers: Vec<String>,
+    ) -> Result<(), IllegalFact> {
+        let node = self.graph.node(ix);
+        let Some(flight) = self.flight(ix).cloned() else { return Ok(()) };
+        let mut next = fault.as_ref().map(|fault| resolve(fault, &node.retry, self.state.node(ix).spent));
+        let stopping = self.state.stop.is_some() || (self.state.halted && !self.exempt(ix));
+        if stopping && matches!(next, Some(Next::Retry(_) | Next::Redispatch(_))) {
+            next = Some(Next::NextLeg);
+        }
+        self.note(Fact::AttemptFinished {
+            node: node.id.clone(),
+            attempt: flight.attempt,
+            intent: intent.clone(),
+            fault: fault.clone(),
+            next,
+            exit_code: exit.code,
+            signal: exit.signal,
+            leftovers,
+            delivered: flight.delivered,
+        })?;
+        match (fault, next) {
+            (None, _) => self.finish(ix, EndState::Passed, None),
+            (Some(fault), Some(Next::Fail) | None) => self.finish(ix, EndState::Failed, Some(fault)),
+            (Some(fault), Some(Next::Block)) => self.finish(ix, EndState::Blocked, Some(fault)),
+            (Some(fault), Some(Next::NextLeg)) => {
+                let end = if self.state.stop.is_some() { EndState::Interrupted } else { EndState::Cancelled };
+                self.finish(ix, end, Some(fault))
+            }
+            (Some(_), Some(Next::Retry(after) | Next::Redispatch(after))) => {
+                self.arm(Timer::Backoff(ix), Duration::from_millis(after));
+                Ok(())
+            }
+        }
+    }
+
+    fn timer_fired(&mut self, timer: &Timer) -> Result<(), IllegalFact> {
+        match timer {
+            Timer::Timeout(intent) => {
+                // Its process may be over and its `verify` running: that has a time of its own.
+                let Some(Act::Node(ix)) = self.state.live.acts.get(intent).copied() else { return Ok(()) };
+                if self.state.live.exits.contains_key(intent) {
+                    return Ok(());
+                }
+                self.end(ix, EndReason::Timeout)
+            }
+            Timer::Backoff(ix) => {
+                if self.state.live.parked.remove(ix) {
+                    self.state.live.ready.insert((Reverse(self.graph.rank(*ix)), *ix));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks for the end of a node in flight, once.
+    fn end(&mut self, ix: NodeIx, reason: EndReason) -> Result<(), IllegalFact> {
+        let Some(flight) = self.flight(ix).filter(|flight| flight.ending.is_none()).cloned() else {
+            return Ok(());
+        };
+        self.note(Fact::KillRequested {
+            node: self.graph.node(ix).id.clone(),
+            intent: flight.intent.clone(),
+            reason,
+        })?;
+        self.decision.actions.push(Action::End { intent: flight.intent, now: false });
+        Ok(())
+    }
+
+    fn end_flights(&mut self, reason: EndReason) -> Result<(), IllegalFact> {
+        let nodes: Vec<NodeIx> = self
+            .state
+            .live
+            .acts
+            .values()
+            .filter_map(|act| match act {
+                Act::Node(ix) => Some(*ix),
+                Act::Acquire(_) | Act::Provision(_) | Act::ProvisionFor(..) => None,
+            })
+            .filter(|ix| reason != EndReason::Halt || !self.exempt(*ix))
+            .collect();
+        for ix in nodes {
+            self.end(ix, reason)?;
+        }
+        Ok(())
+    }
+
+    fn end_provisioning(&mut self, now: bool) {
+        for (intent, act) in &self.state.live.acts {
+            if matches!(act, Act::Provision(_) | Act::ProvisionFor(..)) {
+                self.decision.actions.push(Action::End { intent: intent.clone(), now });
+            }
+        }
+    }
+
+    /// Returns whether a halted run still launches this node: its `failed` or `finished` edge is
+    /// what the failure satisfied.
+    fn exempt(&self, ix: NodeIx) -> bool {
+        self.graph.node(ix).depends_on.iter().any(|dependency| {
+            dependency.on != On::Passed && self.state.end_of(dependency.node) == Some(EndState::Failed)
+        })
+    }
+
+    fn not_provisioned(&mut self, intent: &IntentId, failure: &ProvisionFailure) -> Result<(), IllegalEvent> {
+        let Some(act) = self.act("NotProvisioned", intent)? else { return Ok(()) };
+        let (Act::Provision(ix) | Act::ProvisionFor(ix, _)) = act else {
+            return Err(IllegalEvent::NoSuchAct { what: "NotProvisioned", intent: intent.clone() });
+        };
+        let stopped = failure.ended_by_us && self.state.stop.is_some();
+        let again = !stopped
+            && self.state.lane(ix).failures == 0
+            && match self.graph.provision(ix).retry {
+                ProvisionRetry::Always => true,
+                ProvisionRetry::Transient => failure.may_differ,
+                ProvisionRetry::Never => false,
+            };
+        let fault = if stopped {
+            Fault::new(FaultClass::Interrupted, "the leg ended before it did")
+        } else if failure.cause == "disk-full" {
+            Fault::new(FaultClass::WorkspaceProvisionFailed, failure.detail.clone()).with_cause("disk-full")
+        } else {
+            Fault::new(FaultClass::WorkspaceProvisionFailed, failure.detail.clone())
+                .with_cause(failure.cause.clone())
+        };
+        let nodes = nodes_needed(self.graph, self.state)
+            .into_iter()
+            .filter(|node| self.graph.node(*node).lane == Some(ix))
+            .map(|node| self.graph.node(node).id.clone())
+            .collect();
+        self.note(Fact::ProvisionFailed {
+            lane: self.graph.lane(ix).name.clone(),
+            intent: intent.clone(),
+            nodes,
+            cmd: failure.cmd.clone(),
+            exit_code: failure.exit_code,
+            cause: failure.cause.clone(),
+            log_tail: failure.log_tail.clone(),
+            again: again || stopped,
+            fault: fault.clone(),
+        })?;
+        match act {
+            Act::ProvisionFor(_, node) if again => self.provision(ix, Some(node), "retry")?,
+            Act::ProvisionFor(_, node) => {
+                if let Some(flight) = self.flight(node).cloned() {
+                    let exit = self.state.live.exits.get(&flight.intent).cloned().unwrap_or_default();
+                    self.attempt_finished(node, &flight.intent, &exit, Some(fault.clone()), Vec::new())?;
+                }
+                if !stopped {
+                    self.block_lane(ix, &fault)?;
+                }
+            }
+            _ if !again && !stopped => self.block_lane(ix, &fault)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn lane_stale(&mut self, intent: &IntentId, reason: &str) -> Result<(), IllegalEvent> {
+        let Some(act) = self.act("LaneStale", intent)? else { return Ok(()) };
+        let (Act::Node(ix), Some(lane)) = (act, self.lane_ix_of(act)) else {
+            return Err(IllegalEvent::NoSuchAct { what: "LaneStale", intent: intent.clone() });
+        };
+        let name = self.graph.lane(lane).name.clone();
+        let id = self.graph.node(ix).id.clone();
+        let before_verify = self.state.live.exits.contains_key(intent);
+        if !before_verify {
+            self.note(Fact::DispatchFailed { node: id, intent: intent.clone(), reason: reason.to_string() })?;
+            if self.state.lane(lane).phase == LanePhase::Ready {
+                self.note(Fact::ProvisionStale { lane: name, reason: reason.to_string() })?;
+            }
+        } else if self.state.lane(lane).writer == Some(ix) {
+            self.note(Fact::ProvisionStale { lane: name, reason: reason.to_string() })?;
+            self.provision(lane, Some(ix), "stale")?;
+        } else {
+            // A reader may share its lane, so nothing can be installed under it; it comes again.
+            let fault = Fault::new(FaultClass::Unknown, format!("its lane changed under it: {reason}"));
+            let exit = self.state.live.exits.get(intent).cloned().unwrap_or_default();
+            self.attempt_finished(ix, intent, &exit, Some(fault), Vec::new())?;
+            if self.state.lane(lane).phase == LanePhase::Ready {
+                self.note(Fact::ProvisionStale { lane: name, reason: reason.to_string() })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lane_ix_of(&self, act: Act) -> Option<LaneIx> {
+        match act {
+            Act::Node(ix) => self.graph.node(ix).lane,
+            Act::Acquire(lane) | Act::Provision(lane) | Act::ProvisionFor(lane, _) => Some(lane),
+        }
+    }
+
+    /// Blocks the nodes of a lane that can't be used: those that this leg would have run. The rest
+    /// meet it when they are due.
+    fn block_lane(&mut self, lane: LaneIx, fault: &Fault) -> Result<(), IllegalFact> {
+        for ix in nodes_needed(self.graph, self.state) {
+            if self.graph.node(ix).lane == Some(lane) && self.state.node(ix).phase == NodePhase::Waiting {
+                self.finish(ix, EndState::Blocked, Some(fault.clone()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn acquire(&mut self, lane: LaneIx) -> Result<(), IllegalFact> {
+        let intent = self.mint();
+        let fresh = self.state.lane(lane).fresh;
+        self.note(Fact::AcquireRequested {
+            lane: self.graph.lane(lane).name.clone(),
+            intent: intent.clone(),
+            reason: if fresh { "fresh" } else { "needed" }.to_string(),
+        })?;
+        self.decision.actions.push(Action::Acquire { intent, lane, fresh });
+        Ok(())
+    }
+
+    fn provision(&mut self, lane: LaneIx, inside: Option<NodeIx>, reason: &str) -> Result<(), IllegalFact> {
+        debug_assert!(inside.is_none() || self.state.lane(lane).writer == inside);
+        let intent = self.mint();
+        let number = self.state.lane(lane).tries + 1;
+        self.note(Fact::ProvisionRequested {
+            lane: self.graph.lane(lane).name.clone(),
+            intent: intent.clone(),
+            reason: reason.to_string(),
+            r#try: number,
+        })?;
+        self.decision.actions.push(Action::Provision { intent, lane, number });
+        Ok(())
+    }
+
+    fn dispatch(&mut self, ix: NodeIx) -> Result<(), IllegalFact> {
+        let intent = self.mint();
+        let attempt = self.state.node(ix).attempts + 1;
+        self.note(Fact::DispatchRequested {
+            node: self.graph.node(ix).id.clone(),
+            attempt,
+            intent: intent.clone(),
+            lane: self.lane_of(ix),
+        })?;
+        self.decision.actions.push(Action::Dispatch { intent, node: ix, attempt });
+        Ok(())
+    }
+
+    /// Returns whether one more provisioning may begin beside those in progress.
+    fn provisioning_has_room(&self, lane: LaneIx) -> bool {
+        let running = self.state.live.acts.values().filter(|act| matches!(act, Act::Provision(_))).count();
+        self.graph.provision(lane).max_parallel.is_none_or(|most| running < most.get() as usize)
+    }
+
+    /// Begins what may begin, and says so when nothing more will happen.
+    fn fill(&mut self) -> Result<(), IllegalFact> {
+        if self.state.leg.0 == 0 || self.state.live.unmet.is_empty() {
+            return Ok(());
+        }
+        if self.state.stop.is_none() {
+            if !self.state.halted && !self.prepare_early()? {
+                return Ok(());
+            }
+            self.launch()?;
+        }
+        if self.state.live.acts.is_empty() && !self.pause_pending() {
+            self.close()?;
+            self.state.live.unmet.clear();
+            self.decision.actions.push(Action::Settled);
+        }
+        Ok(())
+    }
+
+    /// Returns whether a node will come back from a pause and may then run.
+    fn pause_pending(&self) -> bool {
+        self.state.stop.is_none()
+            && self.state.live.parked.iter().any(|ix| !self.state.halted || self.exempt(*ix))
+    }
+
+    /// Prepares the lanes that come before the first node. Returns whether all are done with.
+    fn prepare_early(&mut self) -> Result<bool, IllegalFact> {
+        let early: Vec<LaneIx> = self.state.live.early.iter().copied().collect();
+        for lane in early {
+            let needed = !matches!(self.state.lane(lane).phase, LanePhase::Ready | LanePhase::Broken(_));
+            if !needed {
+                self.state.live.early.remove(&lane);
+                continue;
+            }
+            if self.state.slots_held() >= self.state.slots {
+                continue;
+            }
+            match self.state.lane(lane).phase {
+                LanePhase::Pending => self.acquire(lane)?,
+                LanePhase::Bare if self.provisioning_has_room(lane) => {
+                    let reason = if self.state.lane(lane).failures > 0 { "retry" } else { "first" };
+                    self.provision(lane, None, reason)?;
+                }
+                LanePhase::Bare
+                | LanePhase::Acquiring(_)
+                | LanePhase::Provisioning(_)
+                | LanePhase::Ready
+                | LanePhase::Broken(_) => {}
+            }
+        }
+        Ok(self.state.live.early.is_empty())
+    }
+
+    fn launch(&mut self) -> Result<(), IllegalFact> {
+        let mut cursor = Bound::Unbounded;
+        while self.state.slots_held() < self.state.slots {
+            let Some(place) = self.state.live.ready.range((cursor, Bound::Unbounded)).next().copied() else {
+                return Ok(());
+            };
+            cursor = Bound::Excluded(place);
+            let ix = place.1;
+            if self.state.node(ix).phase != NodePhase::Waiting || (self.state.halted && !self.exempt(ix)) {
+                continue;
+            }
+            match gate(self.graph, self.state, ix) {
+                Gate::Open => self.dispatch(ix)?,
+                Gate::Acquire(lane) => self.acquire(lane)?,
+                Gate::Provision(lane) if self.provisioning_has_room(lane) => {
+                    let reason = match self.state.lane(lane) {
+                        record if record.failures > 0 => "retry",
+                        record if record.tries > 0 => "stale",
+                        _ => "first",
+                    };
+                    self.provision(lane, None, reason)?;
+                }
+                Gate::Provision(_) | Gate::Later => {}
+                Gate::Broken(lane) => {
+                    if let LanePhase::Broken(fault) = self.state.lane(lane).phase.clone() {
+                        self.finish(ix, EndState::Blocked, Some(fault))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every node that did not end in this leg its ending.
+    fn close(&mut self) -> Result<(), IllegalFact> {
+        let cut_short = self.state.stop.is_some() || self.state.halted;
+        for ix in self.graph.node_ixs() {
+            if self.state.node(ix).phase == NodePhase::Waiting {
+                let end = if cut_short { EndState::Cancelled } else { EndState::Waiting };
+                let fault = self.state.node(ix).fault.clone();
+                self.note_finished(ix, end, fault)?;
+            }
+        }
+        Ok(())
+    }
+}
