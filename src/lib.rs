@@ -2,8 +2,10 @@
 //! prepared git worktree of their own. ARCHITECTURE.md is the map; DESIGN words are used throughout.
 
 pub mod cleanup;
+pub mod cli;
 pub mod graph;
 pub mod ids;
 pub mod process;
 pub mod schedule;
+pub mod settings;
 pub mod worktree;

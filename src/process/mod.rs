@@ -1,4 +1,66 @@
 //! Starting and ending processes. Knows command lines and process ids; nothing of graphs or runs.
 
+pub mod capture;
+pub mod client;
 pub mod environment;
+pub mod fake;
+pub mod protocol;
 pub mod spawn;
+pub mod supervisor;
+pub mod table;
+
+use tokio::sync::oneshot;
+
+use protocol::{JobExit, JobSpec};
+
+/// Starts jobs and ends their whole trees.
+pub trait Spawner {
+    /// Starts a job. Returns at once; what became of it comes through the [`Job`].
+    fn start(&self, spec: JobSpec) -> Job;
+
+    /// Ends a job's whole tree: TERM, its grace, KILL; at once KILL where `now`. A job that is over
+    /// is no error.
+    fn end(&self, job: &str, now: bool);
+
+    /// Returns, once, what tells that nothing can be started or ended any more.
+    fn lost(&self) -> Option<oneshot::Receiver<()>>;
+}
+
+/// A job on its way.
+#[derive(Debug)]
+pub struct Job {
+    /// Whether it was seen to run; a dropped sender means that its supervisor is gone.
+    pub started: oneshot::Receiver<JobStart>,
+    /// How it ended; comes only after it was seen to run.
+    pub ended: oneshot::Receiver<JobEnd>,
+}
+
+/// Whether a job was seen to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobStart {
+    /// It was.
+    Started {
+        /// Its process, leader of its own group.
+        pid: u32,
+        /// Its start time, clock ticks since boot.
+        start_time: u64,
+    },
+    /// It could not be started; nothing of it ran.
+    NotStarted {
+        /// Why.
+        reason: String,
+        /// Whether the disk was full.
+        disk_full: bool,
+    },
+    /// The supervisor is gone; it may have run.
+    SupervisorLost,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobEnd {
+    /// It and all it started are over.
+    Exited(JobExit),
+    /// The supervisor is gone, and the job's leader with it.
+    SupervisorLost,
+}

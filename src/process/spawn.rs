@@ -113,6 +113,79 @@ fn builder(argv: &[OsString], cwd: &Path, environment: &Environment) -> io::Resu
     Ok(command)
 }
 
+/// A process that is started and watched by others.
+#[derive(Debug)]
+pub struct Started {
+    /// Its id; it leads a process group of that number.
+    pub pid: u32,
+    /// Its standard output.
+    pub stdout: io::PipeReader,
+    /// Its standard error.
+    pub stderr: io::PipeReader,
+}
+
+/// Starts a process that dies with this one and whose end the caller reaps by itself.
+///
+/// The child is this program as `omg __exec`, which arranges the death and becomes `argv`; the
+/// caller's thread has to live as long as the process (prctl(2), PR_SET_PDEATHSIG).
+/// Errors: it could not be started.
+pub fn start_bound(argv: &[OsString], cwd: &Path, environment: &Environment) -> io::Result<Started> {
+    let (stdout, stdout_end) = io::pipe()?;
+    let (stderr, stderr_end) = io::pipe()?;
+    let parent = std::process::id().to_string();
+    let shim = [own_program().into_os_string(), "__exec".into(), parent.into(), "--".into()];
+    let argv: Vec<OsString> = shim.into_iter().chain(argv.iter().cloned()).collect();
+    let mut command = builder(&argv, cwd, environment)?;
+    command.arg0("omg").stdin(Stdio::null()).stdout(stdout_end).stderr(stderr_end);
+    let child = command.spawn()?;
+    Ok(Started { pid: child.id(), stdout, stderr })
+}
+
+/// Starts `PROGRAM __supervise RUN_DIR` with `lifeline` as its standard input and `log` for its words.
+///
+/// Errors: it could not be started. Returns its id; nobody waits for it, it outlives us if need be.
+pub fn start_supervisor(
+    program: &Path,
+    run_dir: &Path,
+    lifeline: OwnedFd,
+    log: File,
+    environment: &Environment,
+) -> io::Result<Child> {
+    let argv = [program.as_os_str().to_owned(), "__supervise".into(), run_dir.as_os_str().to_owned()];
+    let mut command = builder(&argv, run_dir, environment)?;
+    command.arg0("omg").stdin(Stdio::from(lifeline)).stdout(Stdio::null()).stderr(log);
+    command.spawn()
+}
+
+/// Becomes `argv`, to be killed when `parent` dies. Returns only where that fails.
+pub fn become_bound(parent: u32, argv: &[OsString]) -> io::Error {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{getppid, set_parent_process_death_signal};
+        if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+            return error.into();
+        }
+        // It may have died before we asked; then nobody would tell us.
+        if getppid().map(Pid::as_raw_pid) != Some(parent as i32) {
+            return io::Error::other("the supervisor is gone");
+        }
+    }
+    match argv.split_first() {
+        Some((program, arguments)) => Command::new(program).args(arguments).exec(),
+        None => io::Error::new(io::ErrorKind::InvalidInput, "an empty command"),
+    }
+}
+
+/// Returns the path under which this very program can be started again, also where its file has
+/// been replaced since.
+pub fn own_program() -> PathBuf {
+    if cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/exe")
+    } else {
+        std::env::current_exe().unwrap_or_else(|_| PathBuf::from("omg"))
+    }
+}
+
 /// Sends `signal` to the process group that `leader` leads. A group that is gone is no error.
 pub fn end_group(leader: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(leader as i32) {

@@ -1,0 +1,204 @@
+//! A job's output on its way to disk: capped, never held in memory.
+#![expect(clippy::disallowed_methods, reason = "writes the log and the result of a job")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes of standard output that a result keeps (DESIGN.md section 2): 1 MiB.
+pub const RESULT_MAX: u64 = 1 << 20;
+
+/// Which stream a piece of output came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output: goes to the log and to the result.
+    Out,
+    /// Standard error: goes to the log.
+    Err,
+}
+
+/// What happened to a piece of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It is in the log.
+    All,
+    /// The job wrote more than it may; this and what follows is dropped.
+    Overflow,
+    /// The disk is full; this and what follows is dropped.
+    DiskFull,
+}
+
+/// The files that a job's output goes to.
+#[derive(Debug)]
+pub struct Capture {
+    log: File,
+    result: Option<Tail>,
+    left: u64,
+    state: Written,
+}
+
+impl Capture {
+    /// Opens the log for adding to, and an empty result beside its final place.
+    pub fn open(log: &Path, result: Option<&Path>, output_max: u64) -> io::Result<Capture> {
+        if let Some(folder) = log.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        Ok(Capture {
+            log: OpenOptions::new().create(true).append(true).open(log)?,
+            result: result.map(Tail::create).transpose()?,
+            left: output_max,
+            state: Written::All,
+        })
+    }
+
+    /// Writes a piece of output. Not durable.
+    pub fn write(&mut self, stream: Stream, bytes: &[u8]) -> Written {
+        if self.state != Written::All {
+            return self.state;
+        }
+        let fits = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let written = self.log.write_all(&bytes[..fits]).and_then(|()| match (&mut self.result, stream) {
+            (Some(result), Stream::Out) => result.write(&bytes[..fits]),
+            (Some(_) | None, Stream::Out | Stream::Err) => Ok(()),
+        });
+        self.left -= fits as u64;
+        if written.is_err() {
+            // Any other error of a plain file write means as little about the job as a full disk.
+            self.state = Written::DiskFull;
+        } else if fits < bytes.len() {
+            self.state = Written::Overflow;
+        }
+        self.state
+    }
+
+    /// Puts the result in its place: its last [`RESULT_MAX`] bytes, cut at a line start, the final
+    /// line break removed. Durable on return, the log too.
+    pub fn finish(self) -> io::Result<()> {
+        self.log.sync_data()?;
+        match self.result {
+            Some(result) => result.finish(),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The last stretch of a stream, kept in a file of at most three times [`RESULT_MAX`].
+#[derive(Debug)]
+struct Tail {
+    file: File,
+    length: u64,
+    cut: bool,
+    draft: PathBuf,
+    place: PathBuf,
+}
+
+impl Tail {
+    fn create(place: &Path) -> io::Result<Tail> {
+        let draft = place.with_extension("draft");
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&draft)?;
+        Ok(Tail { file, length: 0, cut: false, draft, place: place.to_path_buf() })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.length += bytes.len() as u64;
+        if self.length > 2 * RESULT_MAX + bytes.len() as u64 {
+            self.shrink()?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the last [`RESULT_MAX`] bytes and the one before them, which tells a line's start.
+    fn shrink(&mut self) -> io::Result<()> {
+        let keep = RESULT_MAX + 1;
+        if self.length <= keep {
+            return Ok(());
+        }
+        let mut last = Vec::new();
+        self.file.seek(SeekFrom::Start(self.length - keep))?;
+        self.file.read_to_end(&mut last)?;
+        self.file.set_len(0)?;
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(&last)?;
+        self.length = last.len() as u64;
+        self.cut = true;
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.shrink()?;
+        let mut bytes = Vec::new();
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.read_to_end(&mut bytes)?;
+        let result = result_of(&bytes, self.cut);
+        self.file.set_len(0)?;
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(result)?;
+        self.file.sync_data()?;
+        fs::rename(&self.draft, &self.place)?;
+        if let Some(folder) = self.place.parent() {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the result in `bytes`; where `cut`, they begin with the byte before it and are cut at the
+/// first line start, if there is one.
+fn result_of(bytes: &[u8], cut: bool) -> &[u8] {
+    let start = if cut { bytes.iter().position(|byte| *byte == b'\n').map_or(1, |at| at + 1) } else { 0 };
+    let result = &bytes[start.min(bytes.len())..];
+    let result = result.strip_suffix(b"\n").unwrap_or(result);
+    result.strip_suffix(b"\r").unwrap_or(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn captured(pieces: &[(Stream, &[u8])], output_max: u64) -> (Written, Vec<u8>, Vec<u8>) {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, result) = (folder.path().join("n/log"), folder.path().join("n/result"));
+        let mut capture = Capture::open(&log, Some(&result), output_max).unwrap();
+        let mut written = Written::All;
+        for (stream, bytes) in pieces {
+            written = capture.write(*stream, bytes);
+        }
+        capture.finish().unwrap();
+        (written, fs::read(log).unwrap(), fs::read(result).unwrap())
+    }
+
+    #[test]
+    fn the_log_has_both_streams_and_the_result_one() {
+        let pieces: [(Stream, &[u8]); 3] =
+            [(Stream::Out, b"a\n"), (Stream::Err, b"e\n"), (Stream::Out, b"b\n")];
+        let (written, log, result) = captured(&pieces, 100);
+        assert_eq!((written, &log[..], &result[..]), (Written::All, &b"a\ne\nb\n"[..], &b"a\nb"[..]));
+    }
+
+    #[test]
+    fn what_is_too_much_is_dropped() {
+        let (written, log, _) = captured(&[(Stream::Out, b"12345"), (Stream::Out, b"6")], 3);
+        assert_eq!((written, &log[..]), (Written::Overflow, &b"123"[..]));
+        let (written, ..) = captured(&[(Stream::Out, b"123")], 3);
+        assert_eq!(written, Written::All);
+    }
+
+    #[test]
+    fn a_long_result_keeps_its_last_whole_lines() {
+        let line = [b"0123456789abcde".as_slice(), b"\n"].concat();
+        let chunk = line.repeat(4096);
+        let pieces: Vec<(Stream, &[u8])> = (0..80).map(|_| (Stream::Out, &chunk[..])).collect();
+        let (_, log, result) = captured(&pieces, 1 << 30);
+        assert_eq!(log.len(), 80 * chunk.len());
+        assert_eq!(result.len() as u64, RESULT_MAX - 1);
+        assert!(result.starts_with(b"0123456789abcde\n") && result.ends_with(b"abcde"));
+    }
+
+    #[test]
+    fn a_result_without_a_line_break_is_cut_anywhere() {
+        assert_eq!(result_of(b"xabc", true), b"abc");
+        assert_eq!(result_of(b"x\nabc\r\n", true), b"abc");
+        assert_eq!(result_of(b"abc\n\n", false), b"abc\n");
+    }
+}

@@ -1,0 +1,135 @@
+//! The runner's end of its supervisor.
+#![expect(clippy::disallowed_methods, reason = "opens the supervisor's log")]
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot};
+
+use super::environment::Environment;
+use super::protocol::{JobExit, JobSpec, Reply, Request};
+use super::{Job, JobEnd, JobStart, Spawner, spawn};
+
+/// Starts jobs through the run's own supervisor process.
+#[derive(Debug)]
+pub struct Supervisor {
+    requests: mpsc::UnboundedSender<Request>,
+    waiting: Arc<Mutex<Waiting>>,
+    lost: Mutex<Option<oneshot::Receiver<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    started: BTreeMap<String, oneshot::Sender<JobStart>>,
+    ended: BTreeMap<String, oneshot::Sender<JobEnd>>,
+    gone: bool,
+}
+
+impl Supervisor {
+    /// Starts `program`, which is this one, as the supervisor of the run in `run_dir`; must be called
+    /// inside a tokio runtime.
+    ///
+    /// Errors: it could not be started.
+    pub fn start(program: &Path, run_dir: &Path, environment: &Environment) -> io::Result<Supervisor> {
+        let (ours, theirs) = StdStream::pair()?;
+        let log = OpenOptions::new().create(true).append(true).open(run_dir.join("supervisor.log"))?;
+        let mut child = spawn::start_supervisor(program, run_dir, theirs.into(), log, environment)?;
+        ours.set_nonblocking(true)?;
+        let (read, mut write) = UnixStream::from_std(ours)?.into_split();
+        let (requests, mut to_write) = mpsc::unbounded_channel::<Request>();
+        let (tell_lost, lost) = oneshot::channel();
+        let waiting = Arc::new(Mutex::new(Waiting::default()));
+        tokio::spawn(async move {
+            while let Some(request) = to_write.recv().await {
+                let Ok(mut line) = serde_json::to_vec(&request) else { continue };
+                line.push(b'\n');
+                if write.write_all(&line).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let table = Arc::clone(&waiting);
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(read).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                if let Ok(reply) = serde_json::from_str(&line) {
+                    answer(&table, reply);
+                }
+            }
+            // Dropping what waits tells every job's owner that its supervisor is gone.
+            let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+            table.gone = true;
+            table.started.clear();
+            table.ended.clear();
+            let _ = tell_lost.send(());
+            let _ = child.try_wait();
+        });
+        Ok(Supervisor { requests, waiting, lost: Mutex::new(Some(lost)) })
+    }
+}
+
+fn answer(table: &Mutex<Waiting>, reply: Reply) {
+    let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+    match reply {
+        Reply::Started { job, pid, start_time } => {
+            if let Some(to) = table.started.remove(&job) {
+                let _ = to.send(JobStart::Started { pid, start_time });
+            }
+        }
+        Reply::NotStarted { job, reason, disk_full } => {
+            table.ended.remove(&job);
+            if let Some(to) = table.started.remove(&job) {
+                let _ = to.send(JobStart::NotStarted { reason, disk_full });
+            }
+        }
+        Reply::Exited { job, exit } => {
+            if let Some(to) = table.ended.remove(&job) {
+                let _ = to.send(JobEnd::Exited(exit));
+            }
+        }
+    }
+}
+
+impl Spawner for Supervisor {
+    fn start(&self, spec: JobSpec) -> Job {
+        let (tell_started, started) = oneshot::channel();
+        let (tell_ended, ended) = oneshot::channel();
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiting.gone {
+            waiting.started.insert(spec.job.clone(), tell_started);
+            waiting.ended.insert(spec.job.clone(), tell_ended);
+            drop(waiting);
+            let _ = self.requests.send(Request::Start(Box::new(spec)));
+        }
+        Job { started, ended }
+    }
+
+    fn end(&self, job: &str, now: bool) {
+        let _ = self.requests.send(Request::End { job: job.to_string(), now });
+    }
+
+    fn lost(&self) -> Option<oneshot::Receiver<()>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Returns how a job ended, its supervisor's death included.
+pub async fn end_of(ended: oneshot::Receiver<JobEnd>) -> JobEnd {
+    ended.await.unwrap_or(JobEnd::SupervisorLost)
+}
+
+/// Returns whether a job was seen to run, its supervisor's death included.
+pub async fn start_of(started: oneshot::Receiver<JobStart>) -> JobStart {
+    started.await.unwrap_or(JobStart::SupervisorLost)
+}
+
+/// Returns an exit that says nothing but that we do not know.
+pub fn unknown_exit(job: &str) -> JobExit {
+    JobExit { job: job.to_string(), ..JobExit::default() }
+}

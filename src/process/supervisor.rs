@@ -1,0 +1,558 @@
+//! The per-run process that starts, reaps and ends everything a run starts.
+//!
+//! It has a session of its own, so that a terminal's signals do not reach it, and is the reaper of
+//! whatever its jobs double-fork. When the runner's end of the lifeline closes, it ends its jobs and
+//! goes. It knows jobs and processes; nothing of nodes, lanes or graphs.
+#![expect(clippy::disallowed_methods, reason = "waits with deadlines, writes exit records")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::capture::{Capture, Stream, Written};
+use super::environment::Environment;
+use super::protocol::{JobExit, JobSpec, Reply, Request};
+use super::{spawn, table};
+
+/// How long what a job left running has for its TERM, at the most.
+const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
+/// How long the output of a job that is over may still come.
+const DRAIN: Duration = Duration::from_millis(200);
+/// How often a tree that is being ended is looked at.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Runs the supervisor of the run in `run_dir` until its runner is gone and its jobs have ended.
+///
+/// `lifeline` is one end of a socket pair. Returns nothing; errors: it could not be set up.
+pub fn supervise(run_dir: &Path, lifeline: OwnedFd) -> io::Result<()> {
+    let _ = rustix::process::setsid();
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let _lock = mark_alive(run_dir)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stream = StdStream::from(lifeline);
+        stream.set_nonblocking(true)?;
+        Supervisor::new(UnixStream::from_std(stream)?)?.run().await
+    })
+}
+
+/// Holds `supervisor.lock`, which says who we are, for as long as the returned file lives.
+fn mark_alive(run_dir: &Path) -> io::Result<File> {
+    let mut lock =
+        OpenOptions::new().create(true).truncate(false).write(true).open(run_dir.join("supervisor.lock"))?;
+    lock.lock()?;
+    lock.set_len(0)?;
+    let pid = std::process::id();
+    writeln!(lock, "{pid} {}", table::start_time(pid).unwrap_or(0))?;
+    Ok(lock)
+}
+
+/// A job in progress.
+struct Job {
+    spec: JobSpec,
+    leader: u32,
+    exit: JobExit,
+    /// Whether the leader has been reaped.
+    over: bool,
+    /// When what is left of the tree gets its KILL; set once it has got its TERM.
+    kill_at: Option<Instant>,
+    /// Whether the KILL was sent.
+    killed: bool,
+    /// What to tell the task that writes its output: nothing more will come.
+    drained: Option<tokio::sync::oneshot::Sender<()>>,
+    /// Whether its output is on disk.
+    written: bool,
+}
+
+/// What a job's output task says.
+enum Output {
+    Trouble(String, Written),
+    Done(String, io::Result<()>),
+}
+
+struct Supervisor {
+    jobs: BTreeMap<String, Job>,
+    /// Adopted processes whose job is not known; they end with us.
+    strays: BTreeSet<u32>,
+    replies: mpsc::UnboundedSender<Reply>,
+    outputs: mpsc::UnboundedSender<Output>,
+    from_outputs: mpsc::UnboundedReceiver<Output>,
+    requests: mpsc::UnboundedReceiver<Request>,
+    closing: bool,
+}
+
+impl Supervisor {
+    fn new(stream: UnixStream) -> io::Result<Supervisor> {
+        let (read, mut write) = stream.into_split();
+        let (replies, mut to_write) = mpsc::unbounded_channel::<Reply>();
+        let (to_us, requests) = mpsc::unbounded_channel();
+        let (outputs, from_outputs) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(reply) = to_write.recv().await {
+                let Ok(mut line) = serde_json::to_vec(&reply) else { continue };
+                line.push(b'\n');
+                if write.write_all(&line).await.is_err() {
+                    return;
+                }
+            }
+        });
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(read).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                let Ok(request) = serde_json::from_str(&line) else { return };
+                if to_us.send(request).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Supervisor {
+            jobs: BTreeMap::new(),
+            strays: BTreeSet::new(),
+            replies,
+            outputs,
+            from_outputs,
+            requests,
+            closing: false,
+        })
+    }
+
+    async fn run(mut self) -> io::Result<()> {
+        let mut child = signal(SignalKind::child())?;
+        // Handled, not ignored: what is ignored would be ignored by every job too.
+        let mut ignored = (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::hangup())?,
+        );
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        while !(self.closing && self.jobs.is_empty()) {
+            let ending = self.jobs.values().any(|job| job.over || job.kill_at.is_some());
+            tokio::select! {
+                _ = child.recv() => self.reap(),
+                request = self.requests.recv(), if !self.closing => match request {
+                    Some(Request::Start(spec)) => self.start(*spec),
+                    Some(Request::End { job, now }) => self.end(&job, now),
+                    None => self.close(),
+                },
+                output = self.from_outputs.recv() => match output {
+                    Some(Output::Trouble(job, written)) => self.output_trouble(&job, written),
+                    Some(Output::Done(job, outcome)) => self.output_done(&job, outcome),
+                    None => {}
+                },
+                _ = tick.tick(), if ending => {}
+                _ = ignored.0.recv() => {}
+                _ = ignored.1.recv() => {}
+                _ = ignored.2.recv() => {}
+            }
+            self.reap();
+            self.advance();
+        }
+        self.kill_descendants();
+        Ok(())
+    }
+
+    fn start(&mut self, spec: JobSpec) {
+        let argv: Vec<OsString> = spec.argv.iter().cloned().map(OsString::from).collect();
+        let environment = Environment::from_iter(spec.environment.iter().cloned());
+        let started = Capture::open(&spec.log, spec.result.as_deref(), spec.output_max).and_then(|capture| {
+            if !spec.cwd.is_dir() {
+                let what = format!("the folder {} does not exist", spec.cwd.display());
+                return Err(io::Error::new(io::ErrorKind::NotFound, what));
+            }
+            Ok((capture, spawn::start_bound(&argv, &spec.cwd, &environment)?))
+        });
+        let (capture, started) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                let disk_full =
+                    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+                self.reply(Reply::NotStarted { job: spec.job, reason: error.to_string(), disk_full });
+                return;
+            }
+        };
+        let (drained, drain) = tokio::sync::oneshot::channel();
+        let pipes = (OwnedFd::from(started.stdout), OwnedFd::from(started.stderr));
+        tokio::spawn(write_output(spec.job.clone(), capture, pipes, drain, self.outputs.clone()));
+        self.reply(Reply::Started {
+            job: spec.job.clone(),
+            pid: started.pid,
+            start_time: table::start_time(started.pid).unwrap_or(0),
+        });
+        let exit = JobExit { job: spec.job.clone(), ..JobExit::default() };
+        let job = Job {
+            leader: started.pid,
+            exit,
+            over: false,
+            kill_at: None,
+            killed: false,
+            drained: Some(drained),
+            written: false,
+            spec,
+        };
+        self.jobs.insert(job.spec.job.clone(), job);
+    }
+
+    fn reply(&self, reply: Reply) {
+        // A runner that is gone needs no answer: the exit record is on disk.
+        let _ = self.replies.send(reply);
+    }
+
+    fn close(&mut self) {
+        self.closing = true;
+        let jobs: Vec<String> = self.jobs.keys().cloned().collect();
+        for job in jobs {
+            self.end(&job, false);
+        }
+    }
+
+    /// Begins to end a job's tree, or hurries where it has begun.
+    fn end(&mut self, name: &str, now: bool) {
+        let Some(job) = self.jobs.get_mut(name) else { return };
+        if !job.over {
+            job.exit.ended_by_us = true;
+        }
+        if now {
+            job.kill_at = Some(Instant::now());
+        } else if job.kill_at.is_none() {
+            job.kill_at = Some(Instant::now() + Duration::from_millis(job.spec.grace_ms));
+            self.signal_tree(name, Signal::TERM);
+        }
+    }
+
+    fn output_trouble(&mut self, name: &str, written: Written) {
+        let Some(job) = self.jobs.get_mut(name) else { return };
+        match written {
+            Written::All => return,
+            Written::Overflow => job.exit.output_overflow = true,
+            Written::DiskFull => job.exit.disk_full = true,
+        }
+        self.end(name, false);
+    }
+
+    fn output_done(&mut self, name: &str, outcome: io::Result<()>) {
+        let Some(job) = self.jobs.get_mut(name) else { return };
+        job.written = true;
+        if outcome.is_err() {
+            job.exit.disk_full = true;
+        }
+    }
+
+    /// Takes note of every child that has ended, a job's leader or something adopted.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            let pid = pid.as_raw_pid() as u32;
+            self.strays.remove(&pid);
+            if let Some(job) = self.jobs.values_mut().find(|job| job.leader == pid && !job.over) {
+                job.over = true;
+                job.exit.code = status.exit_status();
+                job.exit.signal = status.terminating_signal();
+            }
+        }
+    }
+
+    /// Moves every job along that is over or being ended.
+    fn advance(&mut self) {
+        let names: Vec<String> = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.over || job.kill_at.is_some())
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in names {
+            self.advance_job(&name);
+        }
+    }
+
+    fn advance_job(&mut self, name: &str) {
+        let rest = self.rest_of(name);
+        let Some(job) = self.jobs.get_mut(name) else { return };
+        let alive = !job.over || !rest.is_empty();
+        if alive {
+            match job.kill_at {
+                None => {
+                    // The leader is over and has left something running.
+                    job.exit.leftovers =
+                        rest.iter().map(|process| format!("{} {}", process.pid, process.name)).collect();
+                    let grace = Duration::from_millis(job.spec.grace_ms).min(LEFTOVER_GRACE);
+                    job.kill_at = Some(Instant::now() + grace);
+                    self.signal_tree(name, Signal::TERM);
+                }
+                Some(at) if Instant::now() >= at => {
+                    job.killed = true;
+                    self.signal_tree(name, Signal::KILL);
+                }
+                Some(_) => {}
+            }
+            return;
+        }
+        if let Some(drained) = job.drained.take() {
+            let _ = drained.send(());
+        }
+        if job.written {
+            self.report(name);
+        }
+    }
+
+    fn report(&mut self, name: &str) {
+        let Some(mut job) = self.jobs.remove(name) else { return };
+        if let Some(record) = &job.spec.record
+            && write_record(record, &job.exit).is_err()
+        {
+            job.exit.disk_full = true;
+        }
+        self.reply(Reply::Exited { job: name.to_string(), exit: job.exit });
+    }
+
+    /// Returns what lives of a job besides its leader.
+    fn rest_of(&mut self, name: &str) -> Vec<table::Process> {
+        let Some(job) = self.jobs.get(name) else { return Vec::new() };
+        if job.over && self.nothing_adopted(job.leader) {
+            return Vec::new();
+        }
+        let leader = job.leader;
+        let mut trees = self.trees();
+        let mut rest = trees.remove(name).unwrap_or_default();
+        rest.retain(|process| process.pid != leader);
+        rest
+    }
+
+    /// Returns whether every child of ours is a job's leader and the group of `leader` is empty: then
+    /// nothing can be left of its job. One small file instead of the whole process table.
+    fn nothing_adopted(&self, leader: u32) -> bool {
+        let leaders: BTreeSet<u32> = self.jobs.values().map(|job| job.leader).collect();
+        let Some(children) = table::children() else { return false };
+        let group_gone = Pid::from_raw(leader as i32)
+            .is_some_and(|pid| rustix::process::test_kill_process_group(pid).is_err());
+        group_gone && children.iter().all(|child| leaders.contains(child))
+    }
+
+    /// Returns the living processes of every job.
+    ///
+    /// A process belongs to the job whose leader it descends from; once adopted, to the one named
+    /// in its environment, else to the one whose group or session it is in. What has shed all three
+    /// belongs to the only job there is, or is a stray.
+    fn trees(&mut self) -> BTreeMap<String, Vec<table::Process>> {
+        let all = table::scan();
+        let leaders: BTreeMap<u32, &str> =
+            self.jobs.iter().map(|(name, job)| (job.leader, name.as_str())).collect();
+        let only = if self.jobs.len() == 1 { self.jobs.keys().next().map(String::as_str) } else { None };
+        let mut trees: BTreeMap<String, Vec<table::Process>> = BTreeMap::new();
+        let mut strays = BTreeSet::new();
+        let mut owners: BTreeMap<u32, Option<&str>> = BTreeMap::new();
+        // Parents come before their children here, so that an owner is handed down.
+        for pid in table::descendants(&all, std::process::id()) {
+            let Some(process) = all.get(&pid) else { continue };
+            let handed = owners.get(&process.parent).copied().flatten();
+            let owner = leaders.get(&pid).copied().or(handed).or_else(|| {
+                let named = table::variable(pid, "OMG_JOB").and_then(|name| String::from_utf8(name).ok());
+                named
+                    .and_then(|name| self.jobs.get_key_value(&name).map(|(name, _)| name.as_str()))
+                    .or_else(|| leaders.get(&process.group).copied())
+                    .or_else(|| leaders.get(&process.session).copied())
+                    .or(only)
+            });
+            owners.insert(pid, owner);
+            if process.zombie {
+                continue;
+            }
+            match owner {
+                Some(owner) => trees.entry(owner.to_string()).or_default().push(process.clone()),
+                None => {
+                    strays.insert(pid);
+                }
+            }
+        }
+        self.strays = strays;
+        trees
+    }
+
+    /// Signals every process of a job: its group at once, then what left the group.
+    fn signal_tree(&mut self, name: &str, signal: Signal) {
+        let Some(job) = self.jobs.get(name) else { return };
+        let leader = job.leader;
+        if !job.over {
+            spawn::end_group(leader, signal);
+        }
+        let mut trees = self.trees();
+        for process in trees.remove(name).unwrap_or_default() {
+            if process.group != leader || self.jobs.get(name).is_some_and(|job| job.over) {
+                signal_one(&process, signal);
+            }
+        }
+    }
+
+    /// Kills whatever descends from us, until nothing does.
+    fn kill_descendants(&mut self) {
+        for _ in 0..100 {
+            let all = table::scan();
+            let rest: Vec<&table::Process> = table::descendants(&all, std::process::id())
+                .iter()
+                .filter_map(|pid| all.get(pid))
+                .filter(|process| !process.zombie)
+                .collect();
+            if rest.is_empty() {
+                return;
+            }
+            for process in rest {
+                signal_one(process, Signal::KILL);
+            }
+            self.reap();
+            std::thread::sleep(TICK);
+        }
+    }
+}
+
+/// Signals one process, unless its number has gone to another since it was seen.
+fn signal_one(process: &table::Process, signal: Signal) {
+    let Some(pid) = Pid::from_raw(process.pid as i32) else { return };
+    #[cfg(target_os = "linux")]
+    if let Ok(fd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
+        if table::start_time(process.pid) == Some(process.start_time) {
+            let _ = rustix::process::pidfd_send_signal(fd, signal);
+        }
+        return;
+    }
+    if table::start_time(process.pid) == Some(process.start_time) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Ends every process of a run whose runner and supervisor are gone. Returns their names.
+///
+/// They are known by `OMG_RUN_DIR` in their environment, which only our descendants have.
+pub fn end_survivors(run_dir: &Path) -> Vec<String> {
+    let mut ended = BTreeSet::new();
+    for _ in 0..200 {
+        let own = std::process::id();
+        let mut rest = table::marked(run_dir);
+        // We may have been started from within a node of that run.
+        rest.retain(|process| process.pid != own && !is_ancestor(process.pid, own));
+        if rest.is_empty() {
+            break;
+        }
+        for process in &rest {
+            ended.insert(format!("{} {}", process.pid, process.name));
+            signal_one(process, Signal::KILL);
+        }
+        std::thread::sleep(TICK);
+    }
+    ended.into_iter().collect()
+}
+
+fn is_ancestor(candidate: u32, of: u32) -> bool {
+    let mut pid = of;
+    while let Some(process) = table::process(pid) {
+        if process.parent == candidate {
+            return true;
+        }
+        pid = process.parent;
+    }
+    false
+}
+
+/// Waits until the supervisor of a run is gone, at the most `patience`, then kills it. Returns
+/// whether it is gone.
+pub fn outlive_supervisor(run_dir: &Path, patience: Duration) -> io::Result<bool> {
+    let path = run_dir.join("supervisor.lock");
+    let Ok(lock) = File::open(&path) else { return Ok(true) };
+    let deadline = Instant::now() + patience;
+    let mut killed = false;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(fs::TryLockError::Error(error)) => return Err(error),
+            Err(fs::TryLockError::WouldBlock) => {}
+        }
+        if Instant::now() >= deadline {
+            if killed {
+                return Ok(false);
+            }
+            let line = fs::read_to_string(&path)?;
+            let mut words = line.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+            if let (Some(pid), Some(start_time)) = (words.next(), words.next())
+                && let Some(process) = table::process(pid as u32)
+                && process.start_time == start_time
+            {
+                signal_one(&process, Signal::KILL);
+            }
+            killed = true;
+        }
+        std::thread::sleep(TICK);
+        if killed && Instant::now() >= deadline + Duration::from_secs(2) {
+            return Ok(false);
+        }
+    }
+}
+
+/// Moves a job's output to its files until both pipes close or the job is over and drained.
+async fn write_output(
+    job: String,
+    mut capture: Capture,
+    (stdout, stderr): (OwnedFd, OwnedFd),
+    mut over: tokio::sync::oneshot::Receiver<()>,
+    to: mpsc::UnboundedSender<Output>,
+) {
+    let mut pipes = (pipe::Receiver::from_owned_fd(stdout).ok(), pipe::Receiver::from_owned_fd(stderr).ok());
+    let (mut out, mut err) = (vec![0; 32 * 1024], vec![0; 32 * 1024]);
+    let mut deadline: Option<tokio::time::Instant> = None;
+    let mut reported = false;
+    while pipes.0.is_some() || pipes.1.is_some() {
+        let (stream, bytes): (Stream, &[u8]) = tokio::select! {
+            biased;
+            // Somebody outside the tree holds the pipe; the job is over all the same.
+            () = tokio::time::sleep_until(deadline.unwrap_or_else(tokio::time::Instant::now)),
+                if deadline.is_some() => break,
+            read = read_some(&mut pipes.0, &mut out) => (Stream::Out, read),
+            read = read_some(&mut pipes.1, &mut err) => (Stream::Err, read),
+            _ = &mut over, if deadline.is_none() => {
+                deadline = Some(tokio::time::Instant::now() + DRAIN);
+                continue;
+            }
+        };
+        let written = capture.write(stream, bytes);
+        if written != Written::All && !std::mem::replace(&mut reported, true) {
+            let _ = to.send(Output::Trouble(job.clone(), written));
+        }
+    }
+    let _ = to.send(Output::Done(job, capture.finish()));
+}
+
+/// Reads what is there; at its end takes the pipe away. Pends where there is no pipe.
+async fn read_some<'b>(from: &mut Option<pipe::Receiver>, buffer: &'b mut [u8]) -> &'b [u8] {
+    use tokio::io::AsyncReadExt;
+    let Some(pipe) = from else { return std::future::pending().await };
+    match pipe.read(buffer).await {
+        Ok(0) | Err(_) => {
+            *from = None;
+            &[]
+        }
+        Ok(read) => &buffer[..read],
+    }
+}
+
+/// Writes how a job ended. Durable on return.
+fn write_record(path: &Path, exit: &JobExit) -> io::Result<()> {
+    let draft = path.with_extension("draft");
+    let mut file = File::create(&draft)?;
+    file.write_all(&serde_json::to_vec(exit)?)?;
+    file.sync_data()?;
+    fs::rename(&draft, path)?;
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
