@@ -1,0 +1,194 @@
+//! The journal on disk: append, fsync, torn tail.
+#![expect(clippy::disallowed_methods, reason = "reads and appends events.jsonl")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::mask::Mask;
+use super::record::{Parsed, parse};
+use super::{JournalError, Record, Store};
+use crate::ids::{Generation, Leg};
+use crate::schedule::Fact;
+
+/// Returns the records of the journal at `path`, a torn last line left out; none where there is no
+/// journal yet. Changes nothing. Errors: it can't be read, or a line is damaged.
+pub fn read(path: &Path) -> Result<Vec<Record>, JournalError> {
+    load(path).map(|parsed| parsed.records)
+}
+
+fn load(path: &Path) -> Result<Parsed, JournalError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(source) => return Err(JournalError::Io { path: path.into(), source }),
+    };
+    parse(&bytes).map_err(|(line, reason)| JournalError::Damaged { path: path.into(), line, reason })
+}
+
+/// A file that lines are appended to.
+#[derive(Debug)]
+struct FileStore(File);
+
+impl Store for FileStore {
+    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.0.write_all(lines)?;
+        self.0.sync_data()
+    }
+}
+
+/// The journal of a run, open for writing. Only who holds the run's lock may have one.
+pub struct Journal {
+    path: PathBuf,
+    store: Box<dyn Store>,
+    next: u64,
+    leg: Leg,
+    generation: Generation,
+    mask: Mask,
+    poisoned: bool,
+}
+
+impl Journal {
+    /// Opens the journal at `path` for a leg, and returns it with what it holds.
+    ///
+    /// A torn last line is cut off, or the next line would be glued to it. Errors: it can't be read
+    /// or written, or a line is damaged.
+    pub fn open(
+        path: &Path,
+        leg: impl FnOnce(&[Record]) -> (Leg, Generation),
+        mask: Mask,
+    ) -> Result<(Journal, Vec<Record>), JournalError> {
+        let io = |source| JournalError::Io { path: path.into(), source };
+        let parsed = load(path)?;
+        let file = OpenOptions::new().create(true).append(true).open(path).map_err(io)?;
+        if file.metadata().map_err(io)?.len() > parsed.length as u64 {
+            file.set_len(parsed.length as u64).map_err(io)?;
+            file.sync_data().map_err(io)?;
+        }
+        if parsed.records.is_empty()
+            && let Some(folder) = path.parent()
+        {
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)?;
+        }
+        let (leg, generation) = leg(&parsed.records);
+        let next = parsed.records.last().map_or(1, |last| last.seq + 1);
+        let store = Box::new(FileStore(file));
+        Ok((
+            Journal { path: path.into(), store, next, leg, generation, mask, poisoned: false },
+            parsed.records,
+        ))
+    }
+
+    /// Appends facts as one batch and returns their records, secrets masked. Durable on return.
+    ///
+    /// Errors: the write or its sync failed. Linux reports a failed sync once and forgets the pages,
+    /// so after an error nothing more is written.
+    pub fn append(&mut self, facts: &[Fact], now: Timestamp) -> Result<Vec<Record>, JournalError> {
+        if self.poisoned {
+            return Err(JournalError::Poisoned { path: self.path.clone() });
+        }
+        let mut lines = String::new();
+        let mut records = Vec::with_capacity(facts.len());
+        for fact in facts {
+            let record = Record {
+                seq: self.next + records.len() as u64,
+                ts: now,
+                leg: self.leg,
+                r#gen: self.generation,
+                fact: fact.clone(),
+            };
+            let line = serde_json::to_string(&record)
+                .map_err(|error| JournalError::Io { path: self.path.clone(), source: error.into() })?;
+            lines.push_str(&self.mask.json(&line));
+            lines.push('\n');
+            records.push(record);
+        }
+        if records.is_empty() {
+            return Ok(records);
+        }
+        if let Err(source) = self.store.append(lines.as_bytes()) {
+            self.poisoned = true;
+            return Err(JournalError::Io { path: self.path.clone(), source });
+        }
+        self.next += records.len() as u64;
+        Ok(records)
+    }
+
+    /// Returns a line as it stands in the journal, secrets masked, without its line break.
+    pub fn line(&self, record: &Record) -> String {
+        self.mask.json(&serde_json::to_string(record).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::fact::{RunStatus, StopReason};
+
+    fn leg(_: &[Record]) -> (Leg, Generation) {
+        (Leg(1), Generation(1))
+    }
+
+    #[test]
+    fn what_is_appended_is_read_back_after_a_torn_tail() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let done = Fact::RunFinished { status: RunStatus::Passed };
+        let stop = Fact::Stopping { reason: StopReason::Cancel };
+        let (mut journal, before) = Journal::open(&path, leg, Mask::default()).unwrap();
+        assert_eq!(before, []);
+        journal.append(std::slice::from_ref(&done), Timestamp::UNIX_EPOCH).unwrap();
+        drop(journal);
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"seq\":2,").unwrap();
+        assert_eq!(read(&path).unwrap().len(), 1);
+        let (mut journal, before) = Journal::open(&path, leg, Mask::default()).unwrap();
+        assert_eq!(before.len(), 1);
+        journal.append(&[stop.clone(), done], Timestamp::UNIX_EPOCH).unwrap();
+        let all = read(&path).unwrap();
+        assert_eq!(all.iter().map(|record| record.seq).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(all[1].fact, stop);
+    }
+
+    #[test]
+    fn secrets_do_not_reach_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let mask = Mask::of_values(["hunter22".to_string()]);
+        let (mut journal, _) = Journal::open(&path, leg, mask).unwrap();
+        let fact = Fact::DispatchFailed {
+            node: "a".into(),
+            intent: crate::ids::IntentId::from("g1-1"),
+            reason: "saw hunter22".into(),
+        };
+        let records = journal.append(&[fact], Timestamp::UNIX_EPOCH).unwrap();
+        assert!(!fs::read_to_string(&path).unwrap().contains("hunter22"));
+        assert!(journal.line(&records[0]).contains("saw ***"));
+    }
+
+    struct Broken(u32);
+
+    impl Store for Broken {
+        fn append(&mut self, _: &[u8]) -> io::Result<()> {
+            self.0 += 1;
+            Err(io::ErrorKind::StorageFull.into())
+        }
+    }
+
+    #[test]
+    fn after_a_failed_write_nothing_more_is_written() {
+        let mut journal = Journal {
+            path: "events.jsonl".into(),
+            store: Box::new(Broken(0)),
+            next: 1,
+            leg: Leg(1),
+            generation: Generation(1),
+            mask: Mask::default(),
+            poisoned: false,
+        };
+        let facts = [Fact::RunFinished { status: RunStatus::Passed }];
+        assert!(matches!(journal.append(&facts, Timestamp::UNIX_EPOCH), Err(JournalError::Io { .. })));
+        assert!(matches!(journal.append(&facts, Timestamp::UNIX_EPOCH), Err(JournalError::Poisoned { .. })));
+    }
+}

@@ -1,0 +1,312 @@
+//! Carries a [`ProvisionPlan`] out: runs its steps, keeps their log, leaves a receipt.
+#![expect(clippy::disallowed_methods, reason = "writes the hook and the log's headings, looks up tools")]
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::cause::{Cause, cause};
+use super::plan::{Hook, ProvisionPlan, Step, StepCommand, fingerprint};
+use super::receipt::{self, Receipt, probed, read_files};
+use crate::process::client::{end_of, start_of};
+use crate::process::environment::Environment;
+use crate::process::protocol::{JobExit, JobSpec, Text, pairs};
+use crate::process::{JobEnd, JobStart, Spawner};
+
+/// Bytes of a log's tail that are journaled.
+const TAIL_MAX: u64 = 4096;
+/// Bytes that one provisioning try may write.
+const LOG_MAX: u64 = 1 << 28;
+/// Time between TERM and KILL: installers roll back on TERM, which takes them a moment (measured).
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Installers of git hooks write the configuration that all worktrees share (measured with husky);
+/// these tell them not to.
+pub const HOOK_INSTALLERS_OFF: [(&str, &str); 5] = [
+    ("CAPTAINHOOK_DISABLE", "true"),
+    ("HUSKY", "0"),
+    ("LEFTHOOK", "0"),
+    ("SKIP_INSTALL_SIMPLE_GIT_HOOKS", "1"),
+    ("SKIP_SIMPLE_GIT_HOOKS", "1"),
+];
+
+/// Where and how a lane is provisioned.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The lane's root.
+    pub root: PathBuf,
+    /// The lane's own git folder.
+    pub git_dir: PathBuf,
+    /// The lane's folder in the run directory.
+    pub folder: PathBuf,
+    /// Number of the try, which names its log.
+    pub number: u32,
+    /// What its processes see.
+    pub environment: Environment,
+    /// The words before a command line.
+    pub shell: Vec<String>,
+    /// Longest time of the whole try.
+    pub timeout: Duration,
+    /// Further files that the fingerprint covers.
+    pub inputs: Vec<String>,
+    /// The lock for steps that may not run side by side.
+    pub cache_lock: PathBuf,
+}
+
+impl Site {
+    /// Returns where the lane's receipt lies.
+    pub fn receipt(&self) -> PathBuf {
+        self.folder.join("receipt.json")
+    }
+
+    /// Returns where this try's output goes.
+    pub fn log(&self) -> PathBuf {
+        self.folder.join(format!("provision-{}.log", self.number))
+    }
+}
+
+/// A try that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What was run.
+    pub cmd: Option<String>,
+    /// Its exit status.
+    pub exit_code: Option<i32>,
+    /// Why.
+    pub cause: Cause,
+    /// What happened, for people.
+    pub detail: String,
+    /// The last of its output.
+    pub log_tail: String,
+    /// Whether a person wrote the command.
+    pub opaque: bool,
+    /// Whether it was ended from outside, not for its own time.
+    pub ended_by_us: bool,
+}
+
+/// Runs `plan` in a lane and returns its receipt, which is durable.
+///
+/// `job` names each step's job and is told which one runs, so that it can be ended. `now` is asked
+/// for the time at the start and at the end. Errors: the try that failed; no receipt is left then.
+pub async fn apply(
+    plan: &ProvisionPlan,
+    site: &Site,
+    spawner: &dyn Spawner,
+    job: &dyn Fn(usize) -> String,
+    now: &dyn Fn() -> Timestamp,
+) -> Result<Receipt, Failure> {
+    let start = now();
+    let harness = |detail: String| Failure {
+        cmd: plan.display(),
+        exit_code: None,
+        cause: Cause::Unknown,
+        detail,
+        log_tail: String::new(),
+        opaque: true,
+        ended_by_us: false,
+    };
+    fs::create_dir_all(&site.folder).map_err(|error| harness(error.to_string()))?;
+    receipt::withdraw(&site.receipt(), &site.git_dir).map_err(|error| harness(error.to_string()))?;
+    let before = folders(&site.root);
+    let deadline = tokio::time::Instant::now() + site.timeout;
+    for (at, step) in plan.steps.iter().enumerate() {
+        let _one = match step.one_at_a_time {
+            true => Some(lock(site.cache_lock.clone()).await.map_err(|error| harness(error.to_string()))?),
+            false => None,
+        };
+        run_step(step, site, spawner, job(at), deadline).await?;
+    }
+    let names = probed(&site.inputs);
+    let files = read_files(&site.root, &names);
+    let made = folders(&site.root).difference(&before).map(PathBuf::from).collect();
+    let end = now();
+    let receipt = Receipt {
+        cmd: plan.display(),
+        exit_code: (!plan.steps.is_empty()).then_some(0),
+        at: end,
+        duration_ms: (end.as_millisecond() - start.as_millisecond()).max(0) as u64,
+        fingerprint: fingerprint(plan, &names, &files, &site.root.to_string_lossy()),
+        rung: plan.rung,
+        reason: plan.reason.clone(),
+        inputs: names,
+        made,
+    };
+    receipt::save(&receipt, &site.receipt(), &site.git_dir).map_err(|error| harness(error.to_string()))?;
+    Ok(receipt)
+}
+
+async fn run_step(
+    step: &Step,
+    site: &Site,
+    spawner: &dyn Spawner,
+    job: String,
+    deadline: tokio::time::Instant,
+) -> Result<(), Failure> {
+    let failure = |cause: Cause, exit_code: Option<i32>, detail: String| Failure {
+        cmd: Some(step.display().to_string()),
+        exit_code,
+        cause,
+        detail,
+        log_tail: tail(&site.log()),
+        opaque: step.is_opaque(),
+        ended_by_us: false,
+    };
+    if let Some(tool) = step.tool
+        && !is_on_path(tool, &site.environment)
+    {
+        let detail = format!("`{tool}` is not on the PATH, and `{}` needs it", step.display());
+        return Err(failure(Cause::ToolMissing, None, detail));
+    }
+    let argv = argv(step, site).map_err(|error| failure(Cause::Unknown, None, error.to_string()))?;
+    let mut environment = site.environment.clone();
+    environment.set("OMG_JOB", &job);
+    let spec = JobSpec {
+        job: job.clone(),
+        argv,
+        cwd: site.root.clone(),
+        environment: pairs(&environment),
+        log: site.log(),
+        result: None,
+        record: None,
+        output_max: LOG_MAX,
+        grace_ms: GRACE.as_millis() as u64,
+    };
+    let started = spawner.start(spec);
+    match start_of(started.started).await {
+        JobStart::Started { .. } => {}
+        JobStart::NotStarted { reason, disk_full } => {
+            let cause = if disk_full { Cause::DiskFull } else { Cause::Unknown };
+            return Err(failure(cause, None, format!("`{}` could not be started: {reason}", step.display())));
+        }
+        JobStart::SupervisorLost => {
+            let detail = "its supervisor is gone".to_string();
+            return Err(Failure { ended_by_us: true, ..failure(Cause::Killed, None, detail) });
+        }
+    }
+    let mut ended = std::pin::pin!(end_of(started.ended));
+    let (end, timed_out) = match tokio::time::timeout_at(deadline, ended.as_mut()).await {
+        Ok(end) => (end, false),
+        Err(_) => {
+            spawner.end(&job, false);
+            (ended.await, true)
+        }
+    };
+    let exit = match end {
+        JobEnd::Exited(exit) => exit,
+        JobEnd::SupervisorLost => {
+            let detail = "its supervisor is gone".to_string();
+            return Err(Failure { ended_by_us: true, ..failure(Cause::Killed, None, detail) });
+        }
+    };
+    match judge(step, &exit, timed_out, site) {
+        None => Ok(()),
+        Some((cause, detail)) => Err(Failure {
+            ended_by_us: exit.ended_by_us && !timed_out && !exit.output_overflow,
+            ..failure(cause, exit.code, detail)
+        }),
+    }
+}
+
+/// Returns why a step that ended like this failed; `None` where it did not.
+fn judge(step: &Step, exit: &JobExit, timed_out: bool, site: &Site) -> Option<(Cause, String)> {
+    let line = step.display();
+    if timed_out {
+        let seconds = site.timeout.as_secs_f64();
+        return Some((Cause::Timeout, format!("`{line}` did not end in {seconds} s")));
+    }
+    if exit.disk_full {
+        return Some((Cause::DiskFull, format!("no space for the output of `{line}`")));
+    }
+    match (exit.code, exit.signal) {
+        (Some(0), _) => None,
+        (code, signal) => {
+            let how = match (code, signal) {
+                (Some(code), _) => format!("exit {code}"),
+                (None, Some(signal)) => format!("signal {signal}"),
+                (None, None) => "no status".to_string(),
+            };
+            Some((cause(code, &tail(&site.log()), step.is_opaque()), format!("`{line}` ended with {how}")))
+        }
+    }
+}
+
+fn argv(step: &Step, site: &Site) -> io::Result<Vec<Text>> {
+    let line = |shell: &[String], line: &str| {
+        shell.iter().map(String::as_str).chain([line]).map(Text::from).collect::<Vec<_>>()
+    };
+    Ok(match &step.command {
+        StepCommand::Line(text) => line(&site.shell, text),
+        StepCommand::Ours(text) => line(&["sh".to_string(), "-c".to_string()], text),
+        StepCommand::Hook(hook) => {
+            let place = write_hook(hook, &site.folder)?;
+            let place = Text::from(place.as_os_str());
+            if hook.runs_itself() { vec![place] } else { vec![Text::from("sh"), place] }
+        }
+    })
+}
+
+/// Puts the hook's bytes of the base commit into the run directory: the lane's copy may have been
+/// edited by a node, and would then run with our rights.
+fn write_hook(hook: &Hook, folder: &Path) -> io::Result<PathBuf> {
+    let place = folder.join("hook.sh");
+    fs::write(&place, &hook.bytes)?;
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o700))?;
+    Ok(place)
+}
+
+/// Returns whether a program is found on the `PATH` of `environment`.
+pub fn is_on_path(program: &str, environment: &Environment) -> bool {
+    let path = environment.get("PATH").unwrap_or(OsStr::new("/usr/bin:/bin"));
+    std::env::split_paths(path).any(|folder| {
+        fs::metadata(folder.join(program))
+            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    })
+}
+
+/// Returns the last of a log as text, cut at a line start.
+pub fn tail(log: &Path) -> String {
+    let Ok(bytes) = read_last(log, TAIL_MAX) else { return String::new() };
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    match (bytes.len() as u64 >= TAIL_MAX, text.split_once('\n')) {
+        (true, Some((_, rest))) => rest.to_string(),
+        (true, None) | (false, _) => text,
+    }
+}
+
+fn read_last(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    use std::io::{Read, Seek, SeekFrom};
+    let mut file = fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn folders(root: &Path) -> BTreeSet<std::ffi::OsString> {
+    let Ok(entries) = fs::read_dir(root) else { return BTreeSet::new() };
+    entries
+        .filter_map(|entry| entry.ok())
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.file_name())
+        .collect()
+}
+
+/// Waits for the lock at `path` and holds it until the returned file is dropped.
+async fn lock(path: PathBuf) -> io::Result<fs::File> {
+    let held = tokio::task::spawn_blocking(move || {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        file.lock()?;
+        Ok(file)
+    });
+    held.await.map_err(io::Error::other)?
+}
