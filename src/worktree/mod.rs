@@ -1,1 +1,342 @@
 //! Lanes: git worktrees, seen and made.
+//!
+//! Observe (`observe`) → decide (`acquire`) → act (`make`). This folder knows git and one lane at a
+//! time; nothing of graphs, nodes or journals. Every git command line comes from `git`.
+
+pub mod acquire;
+mod discover;
+pub mod fake;
+pub mod git;
+pub mod lane;
+mod lock;
+mod make;
+mod observe;
+mod preflight;
+pub mod receipt;
+pub mod rescue;
+
+use std::path::{Path, PathBuf};
+
+use crate::ids::{CommitId, LaneName};
+use crate::process::environment::Environment;
+
+pub use git::{Git, GitError};
+pub use lane::{LaneHistory, LaneRequest};
+pub use lock::{LaneLock, RepositoryLock};
+pub use observe::{Entry, entry_for, gone_aside, lock_of, marked, set_aside};
+
+/// A repository as found from some folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    /// The root of the checkout that the search began in; `None` where there is none (bare).
+    pub top: Option<PathBuf>,
+    /// The git folder of that checkout.
+    pub git_dir: PathBuf,
+    /// The git folder that all worktrees share.
+    pub common_dir: PathBuf,
+    /// Whether the repository has no main checkout.
+    pub bare: bool,
+}
+
+impl Repository {
+    /// Returns the folder to run git in.
+    pub fn folder(&self) -> &Path {
+        self.top.as_deref().unwrap_or(&self.git_dir)
+    }
+}
+
+/// Why a repository could not be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorktreeError {
+    /// No repository holds the folder.
+    #[error("{} is in no git repository", from.display())]
+    NotARepository {
+        /// Where the search began.
+        from: PathBuf,
+    },
+    /// The repository has no commit yet.
+    #[error("the repository at {} has no commit yet", at.display())]
+    NoCommit {
+        /// Its folder.
+        at: PathBuf,
+    },
+    /// Another user owns it, and git refuses it. Git's own words.
+    #[error("git does not trust {}: {words}", at.display())]
+    Unsafe {
+        /// Where the search began.
+        at: PathBuf,
+        /// Git's own words.
+        words: String,
+    },
+    /// The revision names no commit here.
+    #[error("`{revision}` names no commit in {}", at.display())]
+    UnknownBase {
+        /// As it was given.
+        revision: String,
+        /// The repository's folder.
+        at: PathBuf,
+    },
+    /// Git failed otherwise.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// The system failed.
+    #[error("{}: {detail}", path.display())]
+    Io {
+        /// What was touched.
+        path: PathBuf,
+        /// The system's words.
+        detail: String,
+    },
+    /// A test called what it did not provide.
+    #[error("bug: `{call}` was called, and nothing stands behind it")]
+    Refused {
+        /// The method.
+        call: &'static str,
+    },
+}
+
+impl WorktreeError {
+    /// Returns the way out, in one line.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            WorktreeError::NotARepository { .. } => "start in a git repository, or `git init` and commit",
+            WorktreeError::NoCommit { .. } => "commit something first: `git commit --allow-empty -m start`",
+            WorktreeError::Unsafe { .. } => {
+                "make yourself its owner, or run the `git config --global --add safe.directory` that git names"
+            }
+            WorktreeError::UnknownBase { .. } => "name a branch, tag or commit that `git rev-parse` knows",
+            WorktreeError::Git(_) | WorktreeError::Io { .. } => "see that git works there, then try again",
+            WorktreeError::Refused { .. } => "report this",
+        }
+    }
+
+    pub(crate) fn io(path: &Path, error: &std::io::Error) -> WorktreeError {
+        WorktreeError::Io { path: path.to_path_buf(), detail: error.to_string() }
+    }
+}
+
+/// Why a lane could not be handed out. The classes are those of DESIGN.md section 7.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcquireClass {
+    /// `worktree-acquire-failed`.
+    AcquireFailed,
+    /// `lane-refused`.
+    LaneRefused,
+    /// `lane-branch-gone`.
+    LaneBranchGone,
+    /// `disk-full`.
+    DiskFull,
+    /// A bug of ours: nothing stands behind the call.
+    Bug,
+}
+
+/// Why a lane could not be handed out, and the way on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct AcquireFault {
+    /// What kind.
+    pub class: AcquireClass,
+    /// What happened, with the thing's name.
+    pub detail: String,
+    /// The way on, in one line.
+    pub hint: String,
+}
+
+/// How a lane came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// New branch, new worktree.
+    Created,
+    /// New worktree on the branch as it was.
+    Reattached,
+    /// It was there, and is as it was.
+    Reused,
+    /// An earlier acquire had begun it.
+    Finished,
+}
+
+/// A lane that a node may work in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acquired {
+    /// Its worktree.
+    pub path: PathBuf,
+    /// Its own folder in the repository's common git folder.
+    pub git_dir: PathBuf,
+    /// How it came about.
+    pub how: How,
+    /// Whether this run made the lane's branch, in this acquire or an earlier one.
+    pub branch_made: bool,
+    /// What is checked out; `None` where HEAD names a branch without a commit.
+    pub head: Option<CommitId>,
+}
+
+/// Something that stands in the way of lanes. Nothing was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// The lanes concerned.
+    pub lanes: Vec<LaneName>,
+    /// What kind.
+    pub class: AcquireClass,
+    /// What is in the way, with its name.
+    pub message: String,
+    /// The way on, in one line.
+    pub hint: String,
+}
+
+/// What a checkout of a commit takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes on disk, index included.
+    pub bytes: u64,
+    /// Files and folders.
+    pub inodes: u64,
+    /// Whether every size was known: a partial clone lacks some, and is not made to fetch them.
+    pub exact: bool,
+}
+
+/// What a file system has left for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes.
+    pub bytes: u64,
+    /// Files and folders; [`u64::MAX`] where the file system does not count them.
+    pub inodes: u64,
+}
+
+/// Changes of a checkout that no lane begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotInLanes {
+    /// Tracked files that differ from HEAD.
+    pub modified: usize,
+    /// Files that git neither tracks nor ignores.
+    pub untracked: usize,
+}
+
+/// Finds repositories and makes lanes. Every call blocks.
+pub trait Worktrees: Send + Sync {
+    /// Returns the repository that holds `from`: a folder anywhere in a checkout, in a linked
+    /// worktree, in a lane, or a bare repository.
+    fn discover(&self, from: &Path) -> Result<Repository, WorktreeError>;
+
+    /// Returns the commit that `revision` names, as seen from the checkout that was discovered.
+    fn resolve(&self, repository: &Repository, revision: &str) -> Result<CommitId, WorktreeError>;
+
+    /// Returns what of the user's checkout no lane begins with; `None` where it is clean or bare.
+    fn not_in_lanes(&self, repository: &Repository) -> Result<Option<NotInLanes>, WorktreeError>;
+
+    /// Returns what one checkout of `commit` takes.
+    fn footprint(&self, repository: &Repository, commit: &CommitId) -> Result<Footprint, WorktreeError>;
+
+    /// Returns what is left where `path` is, or would be.
+    fn room(&self, path: &Path) -> Result<Room, WorktreeError>;
+
+    /// Returns everything that would keep one of `lanes` from being made. Creates nothing.
+    fn preflight(
+        &self,
+        repository: &Repository,
+        lanes: &[LaneRequest],
+    ) -> Result<Vec<Obstacle>, WorktreeError>;
+
+    /// Makes, finishes or takes up one lane, and returns it, locked in the name of its run.
+    ///
+    /// Idempotent, in a process and between processes; killed anywhere, the next call goes on.
+    /// Durable on return as far as git's own files are.
+    fn acquire(&self, repository: &Repository, lane: &LaneRequest) -> Result<Acquired, AcquireFault>;
+
+    /// Unlocks a lane that is kept at leg end. A lane that is gone, unlocked or locked by somebody
+    /// else is left as it is. Idempotent.
+    fn release(&self, repository: &Repository, lane: &LaneRequest) -> Result<(), WorktreeError>;
+}
+
+/// The real one: git's command line changes, git2 reads.
+#[derive(Clone, Debug)]
+pub struct GitWorktrees {
+    git: Git,
+}
+
+impl GitWorktrees {
+    /// Returns the real thing for a process that was started with `environment`.
+    pub fn new(environment: &Environment) -> GitWorktrees {
+        GitWorktrees { git: Git::new(environment) }
+    }
+}
+
+impl Worktrees for GitWorktrees {
+    fn discover(&self, from: &Path) -> Result<Repository, WorktreeError> {
+        discover::discover(&self.git, from)
+    }
+
+    fn resolve(&self, repository: &Repository, revision: &str) -> Result<CommitId, WorktreeError> {
+        discover::resolve(&self.git, repository, revision)
+    }
+
+    fn not_in_lanes(&self, repository: &Repository) -> Result<Option<NotInLanes>, WorktreeError> {
+        discover::not_in_lanes(&self.git, repository)
+    }
+
+    fn footprint(&self, repository: &Repository, commit: &CommitId) -> Result<Footprint, WorktreeError> {
+        discover::footprint(&self.git, repository, commit)
+    }
+
+    fn room(&self, path: &Path) -> Result<Room, WorktreeError> {
+        discover::room(path)
+    }
+
+    fn preflight(
+        &self,
+        repository: &Repository,
+        lanes: &[LaneRequest],
+    ) -> Result<Vec<Obstacle>, WorktreeError> {
+        preflight::preflight(&self.git, repository, lanes)
+    }
+
+    fn acquire(&self, repository: &Repository, lane: &LaneRequest) -> Result<Acquired, AcquireFault> {
+        make::acquire(&self.git, repository, lane)
+    }
+
+    fn release(&self, repository: &Repository, lane: &LaneRequest) -> Result<(), WorktreeError> {
+        make::release(&self.git, repository, lane)
+    }
+}
+
+/// Answers every call with a refusal: what a test did not provide was not to be called.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RefusingWorktrees;
+
+impl Worktrees for RefusingWorktrees {
+    fn discover(&self, _: &Path) -> Result<Repository, WorktreeError> {
+        Err(WorktreeError::Refused { call: "Worktrees::discover" })
+    }
+
+    fn resolve(&self, _: &Repository, _: &str) -> Result<CommitId, WorktreeError> {
+        Err(WorktreeError::Refused { call: "Worktrees::resolve" })
+    }
+
+    fn not_in_lanes(&self, _: &Repository) -> Result<Option<NotInLanes>, WorktreeError> {
+        Err(WorktreeError::Refused { call: "Worktrees::not_in_lanes" })
+    }
+
+    fn footprint(&self, _: &Repository, _: &CommitId) -> Result<Footprint, WorktreeError> {
+        Err(WorktreeError::Refused { call: "Worktrees::footprint" })
+    }
+
+    fn room(&self, _: &Path) -> Result<Room, WorktreeError> {
+        Err(WorktreeError::Refused { call: "Worktrees::room" })
+    }
+
+    fn preflight(&self, _: &Repository, _: &[LaneRequest]) -> Result<Vec<Obstacle>, WorktreeError> {
+        Err(WorktreeError::Refused { call: "Worktrees::preflight" })
+    }
+
+    fn acquire(&self, _: &Repository, _: &LaneRequest) -> Result<Acquired, AcquireFault> {
+        Err(AcquireFault {
+            class: AcquireClass::Bug,
+            detail: WorktreeError::Refused { call: "Worktrees::acquire" }.to_string(),
+            hint: "report this".into(),
+        })
+    }
+
+    fn release(&self, _: &Repository, _: &LaneRequest) -> Result<(), WorktreeError> {
+        Err(WorktreeError::Refused { call: "Worktrees::release" })
+    }
+}

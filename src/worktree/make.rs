@@ -1,0 +1,459 @@
+//! Carries an [`AcquirePlan`] out, and releases lanes.
+//!
+//! Order, so that a kill anywhere leaves a state that the next acquire knows: branch, registration
+//! with lock, receipt `creating`, files, receipt `checked-out`, the user's hook, receipt `ready`.
+//! Only the first three need the repository's lock; files of many lanes are written side by side.
+#![expect(clippy::disallowed_methods, reason = "moves and removes what a killed acquire left")]
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::acquire::{AcquirePlan, decide};
+use super::git::{Git, GitError, no_object};
+use super::lane::{Content, LaneRequest, Lock, Phase, branch_mark, lock_reason, rescue_ref};
+use super::lock::{LaneLock, RepositoryLock};
+use super::observe::{self, Entry, Gaps, entry_for, gone_aside, lock_of, observe, set_aside};
+use super::rescue::{self, IndexCopy, Seat};
+use super::{AcquireClass, AcquireFault, Acquired, How, Repository, WorktreeError, preflight, receipt};
+use crate::ids::CommitId;
+
+/// More looks than any state needs: put back, drop, redo, then make.
+const ROUNDS: u32 = 6;
+
+/// Makes, finishes or takes up one lane.
+pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Result<Acquired, AcquireFault> {
+    let act = Act { git, repository, request };
+    preflight::allowed(repository, request)?;
+    let lane = LaneLock::take(&request.path, None).map_err(|error| act.io(&error))?;
+    for _ in 0..ROUNDS {
+        let lock = RepositoryLock::take(&repository.common_dir).map_err(|error| act.io(&error))?;
+        act.clear_debris().map_err(|error| act.io(&error))?;
+        let state = observe(git, repository, request);
+        match decide(&state, request) {
+            AcquirePlan::Refuse(fault) => return Err(fault),
+            AcquirePlan::PutBack => act.put_back().map_err(|error| act.io(&error))?,
+            AcquirePlan::DropStale => act.drop_stale(&lock)?,
+            AcquirePlan::Redo => act.redo().map_err(|error| act.io(&error))?,
+            AcquirePlan::Create => {
+                act.make_branch()?;
+                let entry = act.register(&lock).inspect_err(|_| act.unmake_branch())?;
+                drop(lock);
+                return act.check_out(&entry, &lane, How::Created, true);
+            }
+            AcquirePlan::Reattach { branch_is_ours } => {
+                let entry = act.register(&lock)?;
+                drop(lock);
+                return act.check_out(&entry, &lane, How::Reattached, branch_is_ours);
+            }
+            AcquirePlan::Finish => {
+                let entry = act.entry_locked(&lock)?;
+                drop(lock);
+                act.write(&entry, Phase::Creating)?;
+                match state.content {
+                    Some(Content::Nothing) => act.first_checkout(&lane).map_err(|error| act.git(&error))?,
+                    _ => act.fill(&entry)?,
+                }
+                return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?);
+            }
+            AcquirePlan::RunHook => {
+                let entry = act.entry_locked(&lock)?;
+                drop(lock);
+                return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?);
+            }
+            AcquirePlan::Reuse => {
+                let entry = act.entry_locked(&lock)?;
+                act.write(&entry, Phase::Ready)?;
+                return act.acquired(&entry, How::Reused, act.made_branch()?);
+            }
+        }
+    }
+    Err(act.failed(format!("lane `{}` did not settle; another program works in its folder", request.lane)))
+}
+
+/// Unlocks a lane that is kept.
+pub fn release(git: &Git, repository: &Repository, request: &LaneRequest) -> Result<(), WorktreeError> {
+    let lock = RepositoryLock::take(&repository.common_dir)
+        .map_err(|error| WorktreeError::io(&repository.common_dir, &error))?;
+    let entry =
+        entry_for(repository, &request.path).map_err(|error| WorktreeError::io(&request.path, &error))?;
+    match entry {
+        Some(entry) if lock_of(&entry, &request.run) == Lock::Ours => {
+            unlock(git, repository, &request.path, &lock)?;
+            Ok(())
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Unlocks the worktree at `path`.
+pub fn unlock(
+    git: &Git,
+    repository: &Repository,
+    path: &Path,
+    lock: &RepositoryLock,
+) -> Result<(), GitError> {
+    let call = git.inside(&repository.common_dir, ["worktree", "unlock"]).arg(path);
+    share(call, lock).output_despite_races().map(|_| ())
+}
+
+/// Locks the worktree at `path` in the name of the run of `reason`.
+pub fn lock(
+    git: &Git,
+    repository: &Repository,
+    path: &Path,
+    reason: &str,
+    lock: &RepositoryLock,
+) -> Result<(), GitError> {
+    let call = git.inside(&repository.common_dir, ["worktree", "lock", "--reason", reason]).arg(path);
+    share(call, lock).output_despite_races().map(|_| ())
+}
+
+/// Takes the entry of a worktree whose folder is gone out of the repository, and no other one.
+///
+/// Twice forced, as it may be locked by us; git deletes no folder then, since there is none.
+pub fn unregister(
+    git: &Git,
+    repository: &Repository,
+    path: &Path,
+    lock: &RepositoryLock,
+) -> Result<(), GitError> {
+    let call = git.inside(&repository.common_dir, ["worktree", "remove", "--force", "--force"]).arg(path);
+    share(call, lock).output_despite_races().map(|_| ())
+}
+
+fn share(call: super::git::Call, lock: &RepositoryLock) -> super::git::Call {
+    match lock.share() {
+        Ok(file) => call.holding(file),
+        Err(_) => call,
+    }
+}
+
+/// One acquire under way.
+struct Act<'a> {
+    git: &'a Git,
+    repository: &'a Repository,
+    request: &'a LaneRequest,
+}
+
+impl Act<'_> {
+    fn failed(&self, detail: String) -> AcquireFault {
+        AcquireFault {
+            class: AcquireClass::AcquireFailed,
+            detail,
+            hint: "see that git works in the repository, then resume".into(),
+        }
+    }
+
+    fn full(&self, detail: String) -> AcquireFault {
+        AcquireFault { class: AcquireClass::DiskFull, detail, hint: "make room, then resume".into() }
+    }
+
+    fn git(&self, error: &GitError) -> AcquireFault {
+        let detail = format!("lane `{}` at {}: {error}", self.request.lane, self.request.path.display());
+        if error.is_disk_full() { self.full(detail) } else { self.failed(detail) }
+    }
+
+    fn io(&self, error: &io::Error) -> AcquireFault {
+        let detail = format!("lane `{}` at {}: {error}", self.request.lane, self.request.path.display());
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => self.full(detail),
+            _ => self.failed(detail),
+        }
+    }
+
+    fn write(&self, entry: &Entry, phase: Phase) -> Result<(), AcquireFault> {
+        receipt::write(&entry.git_dir, self.request, phase).map_err(|error| self.io(&error))
+    }
+
+    /// Removes entries that a kill left before they named any worktree. They hold no more than our
+    /// reason, and would be locked for ever.
+    fn clear_debris(&self) -> io::Result<()> {
+        for entry in observe::entries(self.repository)? {
+            if entry.path.is_some() || lock_of(&entry, &self.request.run) != Lock::Ours {
+                continue;
+            }
+            let names: Vec<_> = fs::read_dir(&entry.git_dir)?
+                .map(|item| item.map(|item| item.file_name()))
+                .collect::<io::Result<_>>()?;
+            if names.iter().all(|name| name == "locked" || name == "gitdir") {
+                for name in names {
+                    fs::remove_file(entry.git_dir.join(name))?;
+                }
+                fs::remove_dir(&entry.git_dir)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An empty folder at the path gives way to a rename (rename(2)).
+    fn put_back(&self) -> io::Result<()> {
+        fs::rename(set_aside(&self.request.path)?, &self.request.path)
+    }
+
+    fn drop_stale(&self, lock: &RepositoryLock) -> Result<(), AcquireFault> {
+        let found = entry_for(self.repository, &self.request.path).map_err(|error| self.io(&error))?;
+        let Some(entry) = found else { return Ok(()) };
+        if !entry.whole {
+            if entry.git_dir.join("index").exists() {
+                return Err(self.failed(format!("git cannot read {}", entry.git_dir.display())));
+            }
+            return fs::remove_dir_all(&entry.git_dir).map_err(|error| self.io(&error));
+        }
+        self.save(&entry).map_err(|error| self.git(&error))?;
+        // Fails where something appeared in it since, and that is right.
+        match fs::remove_dir(&self.request.path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(self.io(&error)),
+        }
+        let path = entry.path.as_deref().unwrap_or(&self.request.path);
+        unregister(self.git, self.repository, path, lock).map_err(|error| self.git(&error))
+    }
+
+    /// The entry holds the lane's HEAD, its reflog and what was staged; they die with it.
+    fn save(&self, entry: &Entry) -> Result<(), GitError> {
+        let seat = Seat::GitDir(&entry.git_dir);
+        let unreached = rescue::unreached(self.git, seat, &self.request.branch, &self.request.base)?;
+        let mut tips = match unreached {
+            Some(tips) => tips,
+            None => head(self.git, seat)?.into_iter().collect(),
+        };
+        let index = IndexCopy::of(&entry.git_dir)
+            .map_err(|error| GitError::Unreadable { command: "index".into(), detail: error.to_string() })?;
+        if entry.git_dir.join("index").exists() {
+            tips.extend(rescue::staged(self.git, seat, &index)?);
+        }
+        let name = rescue_ref(&self.request.run, &self.request.lane);
+        rescue::pin(self.git, &self.repository.common_dir, &name, &tips).map(|_| ())
+    }
+
+    /// The folder first: killed in between, an entry without a folder is left, which is known.
+    fn redo(&self) -> io::Result<()> {
+        let entry = entry_for(self.repository, &self.request.path)?;
+        fs::remove_file(self.request.path.join(".git"))?;
+        fs::remove_dir(&self.request.path)?;
+        entry.map_or(Ok(()), |entry| fs::remove_dir_all(entry.git_dir))
+    }
+
+    /// Exclusive: where the branch is there by now, somebody else made it.
+    fn make_branch(&self) -> Result<(), AcquireFault> {
+        let request = self.request;
+        let mark = branch_mark(&request.run, &request.lane);
+        self.git
+            .inside(&self.repository.common_dir, ["update-ref", "--create-reflog", "-m", &mark])
+            .args([&request.branch_ref(), request.base.as_str(), &no_object(&request.base)])
+            .output()
+            .map(|_| ())
+            .map_err(|error| self.git(&error))
+    }
+
+    /// Best effort: a branch that stays is known by its mark.
+    fn unmake_branch(&self) {
+        let request = self.request;
+        let _ = self
+            .git
+            .inside(&self.repository.common_dir, ["update-ref", "-d", &request.branch_ref()])
+            .arg(request.base.as_str())
+            .output();
+    }
+
+    fn register(&self, lock: &RepositoryLock) -> Result<Entry, AcquireFault> {
+        let request = self.request;
+        let reason = lock_reason(&request.run);
+        // From the checkout itself, as a user would: git copies its sparse patterns to the new one.
+        let call = self
+            .git
+            .at(self.repository.folder(), ["worktree", "add", "--no-checkout", "--lock", "--reason", &reason])
+            .arg(&request.path)
+            .arg(&request.branch);
+        share(call, lock).output_despite_races().map_err(|error| self.git(&error))?;
+        let entry = self.entry()?;
+        self.write(&entry, Phase::Creating)?;
+        // A bare repository, or core.logAllRefUpdates=false, begins no reflog of itself; one that is
+        // there is written to. Without it cleanup could prove nothing.
+        self.git
+            .at(&request.path, ["update-ref", "--create-reflog", "-m", "omg: acquired", "HEAD", "HEAD"])
+            .output()
+            .map_err(|error| self.git(&error))?;
+        Ok(entry)
+    }
+
+    fn entry(&self) -> Result<Entry, AcquireFault> {
+        let missing = || self.failed(format!("{} is not registered", self.request.path.display()));
+        let found = entry_for(self.repository, &self.request.path).map_err(|error| self.io(&error))?;
+        found.ok_or_else(missing)
+    }
+
+    /// The entry, locked in the name of the run unless somebody else has locked it.
+    fn entry_locked(&self, held: &RepositoryLock) -> Result<Entry, AcquireFault> {
+        let entry = self.entry()?;
+        let (git, repository, path) = (self.git, self.repository, &self.request.path);
+        let state = lock_of(&entry, &self.request.run);
+        if state == Lock::Initializing {
+            unlock(git, repository, path, held).map_err(|error| self.git(&error))?;
+        }
+        if matches!(state, Lock::Initializing | Lock::None) {
+            lock(git, repository, path, &lock_reason(&self.request.run), held)
+                .map_err(|error| self.git(&error))?;
+        }
+        Ok(entry)
+    }
+
+    fn check_out(
+        &self,
+        entry: &Entry,
+        lane: &LaneLock,
+        how: How,
+        branch_made: bool,
+    ) -> Result<Acquired, AcquireFault> {
+        if let Err(error) = self.first_checkout(lane) {
+            self.unwind(entry, how);
+            return Err(self.git(&error));
+        }
+        self.hand_out_after_hook(entry, lane, how, branch_made)
+    }
+
+    /// Not `reset --hard`: this refuses where it would overwrite a file (measured).
+    fn first_checkout(&self, lane: &LaneLock) -> Result<(), GitError> {
+        let call =
+            self.git.at(&self.request.path, ["read-tree", "-m", "-u", "--no-recurse-submodules", "HEAD"]);
+        match lane.share() {
+            Ok(file) => call.holding(file),
+            Err(_) => call,
+        }
+        .output()
+        .map(|_| ())
+    }
+
+    /// Writes what a killed checkout left out. A file that is there is overwritten only where it
+    /// holds a beginning of what replaces it.
+    fn fill(&self, entry: &Entry) -> Result<(), AcquireFault> {
+        let path = &self.request.path;
+        // We hold the lane's lock and the checkout's child would hold it too: nobody writes there.
+        let _ = fs::remove_file(entry.git_dir.join("index.lock"));
+        let gaps = Gaps::of(self.git, path, entry).map_err(|error| self.git(&error))?;
+        if let Some(foreign) = gaps.foreign {
+            return Err(self.failed(format!("{} appeared in {}", foreign.display(), path.display())));
+        }
+        for torn in &gaps.torn {
+            fs::remove_file(path.join(torn)).map_err(|error| self.io(&error))?;
+        }
+        let names: Vec<u8> = gaps
+            .missing
+            .iter()
+            .chain(&gaps.torn)
+            .flat_map(|name| name.as_os_str().as_bytes().iter().copied().chain([0]))
+            .collect();
+        let run = || {
+            self.git.at(path, ["read-tree", "HEAD"]).output()?;
+            self.git.at(path, ["checkout-index", "-z", "--stdin"]).feed(names).output()?;
+            self.git.at(path, ["update-index", "-q", "--refresh"]).output()
+        };
+        run().map(|_| ()).map_err(|error| self.git(&error))
+    }
+
+    fn hand_out_after_hook(
+        &self,
+        entry: &Entry,
+        lane: &LaneLock,
+        how: How,
+        branch_made: bool,
+    ) -> Result<Acquired, AcquireFault> {
+        self.write(entry, Phase::CheckedOut)?;
+        self.hook(lane)?;
+        self.write(entry, Phase::Ready)?;
+        self.acquired(entry, how, branch_made)
+    }
+
+    /// Runs `post-checkout` with what `git worktree add` gives it: no old commit, the new one, 1.
+    ///
+    /// A relative core.hooksPath is looked up from the calling checkout, as git does there; `git
+    /// hook run` in the lane alone would look in the lane (both measured with git 2.47).
+    fn hook(&self, lane: &LaneLock) -> Result<(), AcquireFault> {
+        let path = &self.request.path;
+        let Some(head) = head(self.git, Seat::Tree(path)).map_err(|error| self.git(&error))? else {
+            return Ok(());
+        };
+        let hooks = |folder: &Path| {
+            let words = ["rev-parse", "--path-format=absolute", "--git-path", "hooks"];
+            self.git.at(folder, words).reading().path().map_err(|error| self.git(&error))
+        };
+        let (callers, lanes) = (hooks(self.repository.folder())?, hooks(path)?);
+        let words = ["hook", "run", "--ignore-missing", "post-checkout", "--"];
+        let mut call = self.git.at(path, words).args([&no_object(&head), head.as_str(), "1"]);
+        if callers != lanes {
+            call = call.config(&format!("core.hooksPath={}", callers.display()));
+        }
+        if let Ok(file) = lane.share() {
+            call = call.holding(file);
+        }
+        call.output().map(|_| ()).map_err(|error| {
+            if error.is_disk_full() {
+                return self.git(&error);
+            }
+            AcquireFault {
+                class: AcquireClass::AcquireFailed,
+                detail: format!("the post-checkout hook failed in lane `{}`: {error}", self.request.lane),
+                hint: "mend the hook, then resume; the lane is there and goes on from it".into(),
+            }
+        })
+    }
+
+    fn made_branch(&self) -> Result<bool, AcquireFault> {
+        let request = self.request;
+        if request.history.branch_made_by_run {
+            return Ok(true);
+        }
+        let common = &self.repository.common_dir;
+        observe::marked(self.git, common, &request.run, &request.lane, &request.branch)
+            .map_err(|error| self.git(&error))
+    }
+
+    fn acquired(&self, entry: &Entry, how: How, branch_made: bool) -> Result<Acquired, AcquireFault> {
+        let path = &self.request.path;
+        let top = self.git.at(path, ["rev-parse", "--show-toplevel"]).reading().path();
+        let top = top.map_err(|error| self.git(&error))?;
+        let real = super::discover::real(path).map_err(|error| self.io(&error))?;
+        if top != real {
+            return Err(self.failed(format!("git takes {} for {}", path.display(), top.display())));
+        }
+        Ok(Acquired {
+            path: path.clone(),
+            git_dir: entry.git_dir.clone(),
+            how,
+            branch_made,
+            head: head(self.git, Seat::Tree(path)).map_err(|error| self.git(&error))?,
+        })
+    }
+
+    /// Takes a lane back whose files could not be written, so that a full disk is not fuller for it.
+    /// Only where it holds nothing but the commit's own files; else, and where this fails, it stays,
+    /// and the next acquire goes on from it.
+    fn unwind(&self, entry: &Entry, how: How) {
+        let (Ok(gone), Ok(gaps)) =
+            (gone_aside(&self.request.path), Gaps::of(self.git, &self.request.path, entry))
+        else {
+            return;
+        };
+        if gaps.foreign.is_some() || gone.exists() || fs::rename(&self.request.path, &gone).is_err() {
+            return;
+        }
+        if let Ok(lock) = RepositoryLock::take(&self.repository.common_dir)
+            && unregister(self.git, self.repository, &self.request.path, &lock).is_ok()
+            && how == How::Created
+        {
+            self.unmake_branch();
+        }
+        let _ = fs::remove_dir_all(&gone);
+    }
+}
+
+fn head(git: &Git, seat: Seat<'_>) -> Result<Option<CommitId>, GitError> {
+    match seat.call(git, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).reading().commit() {
+        Ok(commit) => Ok(Some(commit)),
+        Err(GitError::Failed { code: Some(1), .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,125 @@
+//! What would keep lanes from being made, found before anything is made.
+
+use std::path::Path;
+
+use super::acquire::{AcquirePlan, decide};
+use super::git::{Git, GitError};
+use super::lane::{LaneRequest, Place};
+use super::observe::{entries, observe};
+use super::{AcquireClass, AcquireFault, Obstacle, Repository, WorktreeError, discover};
+
+/// Returns everything in the way of `lanes`, one obstacle a thing. Creates nothing, not even a lock.
+pub fn preflight(
+    git: &Git,
+    repository: &Repository,
+    lanes: &[LaneRequest],
+) -> Result<Vec<Obstacle>, WorktreeError> {
+    let branches = git
+        .inside(&repository.common_dir, ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads"])
+        .reading()
+        .line()
+        .map_err(|error| trust(repository, error))?;
+    let mut found: Vec<Obstacle> = Vec::new();
+    for lane in lanes {
+        if let Some(fault) = first(git, repository, lane, &branches) {
+            match found.iter_mut().find(|other| other.message == fault.detail) {
+                Some(other) => other.lanes.push(lane.lane.clone()),
+                None => found.push(Obstacle {
+                    lanes: vec![lane.lane.clone()],
+                    class: fault.class,
+                    message: fault.detail,
+                    hint: fault.hint,
+                }),
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn first(git: &Git, repository: &Repository, lane: &LaneRequest, branches: &str) -> Option<AcquireFault> {
+    if let Err(fault) = allowed(repository, lane) {
+        return Some(fault);
+    }
+    let state = observe(git, repository, lane);
+    // A lane that is there needs no new branch.
+    let taken_up = state.place == Some(Place::Lane);
+    match decide(&state, lane) {
+        AcquirePlan::Refuse(fault) => Some(fault),
+        _ if taken_up => None,
+        _ => in_the_way(&lane.branch, branches),
+    }
+}
+
+/// Refs are paths to git: `omg` and `omg/r/l` cannot both be branches.
+fn in_the_way(branch: &str, branches: &str) -> Option<AcquireFault> {
+    let below = format!("{branch}/");
+    let other = branches.lines().find(|other| {
+        other.starts_with(&below) || branch.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
+    })?;
+    let detail = if other.starts_with(&below) {
+        format!("branch `{other}` is in the way of a branch `{branch}`")
+    } else {
+        format!("branch `{other}` is in the way of every branch under `{other}/`")
+    };
+    Some(AcquireFault {
+        class: AcquireClass::LaneRefused,
+        detail,
+        hint: format!("rename it (`git branch -m {other} NEW-NAME`), or set branch_template"),
+    })
+}
+
+/// Refuses a place inside a checkout of the repository, or in its git folder: tools look upward, and
+/// would find what is installed there.
+pub fn allowed(repository: &Repository, lane: &LaneRequest) -> Result<(), AcquireFault> {
+    let refuse = |what: String| {
+        Err(AcquireFault {
+            class: AcquireClass::LaneRefused,
+            detail: format!("{}, the place of lane `{}`, {what}", lane.path.display(), lane.lane),
+            hint: "set worktree_root, or OMG_HOME, to a folder outside of it".into(),
+        })
+    };
+    let Ok(path) = discover::real(&lane.path) else {
+        return refuse("could not be looked at".into());
+    };
+    if !lane.path.is_absolute() {
+        return refuse("is not an absolute path".into());
+    }
+    let inside = |folder: &Path| {
+        discover::real(folder).is_ok_and(|folder| path.starts_with(&folder)) || path.starts_with(folder)
+    };
+    if inside(&repository.common_dir) || inside(&repository.git_dir) {
+        return refuse(format!("is inside the git folder {}", repository.common_dir.display()));
+    }
+    let main = repository.common_dir.parent().filter(|_| repository.common_dir.ends_with(".git"));
+    let linked = entries(repository).unwrap_or_default().into_iter().filter_map(|entry| entry.path);
+    let own = |folder: &Path| discover::real(folder).is_ok_and(|folder| folder == path);
+    let checkouts = main.into_iter().chain(repository.top.as_deref()).map(Path::to_path_buf).chain(linked);
+    for checkout in checkouts {
+        if !own(&checkout) && inside(&checkout) {
+            return refuse(format!("is inside the checkout {}", checkout.display()));
+        }
+    }
+    Ok(())
+}
+
+fn trust(repository: &Repository, error: GitError) -> WorktreeError {
+    if error.is_unsafe_directory() {
+        let at = repository.folder().to_path_buf();
+        return WorktreeError::Unsafe { at, words: error.words().to_string() };
+    }
+    error.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_conflict_as_paths_do() {
+        let clash = |branches: &str| in_the_way("omg/r1/a", branches).map(|fault| fault.detail);
+        assert_eq!(clash("main\nomg2\nomg/r1/ab\nomg/r1/a"), None);
+        assert!(clash("main\nomg").unwrap().contains("`omg`"));
+        assert!(clash("omg/r1").unwrap().contains("`omg/r1`"));
+        assert!(clash("omg/r1/a/x").unwrap().contains("`omg/r1/a/x`"));
+    }
+}

@@ -1,0 +1,299 @@
+//! Gives a ref to what nothing else would hold.
+//!
+//! Objects only: no file of a lane, no branch and no configuration is touched. A rescue ref is never
+//! overwritten; a new commit joins its old value and the new tips.
+#![expect(clippy::disallowed_methods, reason = "copies an index, to work on the copy")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::git::{Call, Git, GitError, items, no_object};
+use crate::ids::CommitId;
+
+/// The name on commits that no user asked for. Set in full, so a rescue needs no identity of theirs.
+const IDENTITY: [(&str, &str); 4] = [
+    ("GIT_AUTHOR_NAME", "omg"),
+    ("GIT_AUTHOR_EMAIL", "omg@localhost"),
+    ("GIT_COMMITTER_NAME", "omg"),
+    ("GIT_COMMITTER_EMAIL", "omg@localhost"),
+];
+
+/// How often a rescue ref is tried that another process moves at the same time.
+const TRIES: u32 = 5;
+
+/// Where git is asked about one lane: its worktree, or only its git folder where that is gone.
+#[derive(Clone, Copy, Debug)]
+pub enum Seat<'a> {
+    /// In the worktree.
+    Tree(&'a Path),
+    /// In its git folder.
+    GitDir(&'a Path),
+}
+
+impl Seat<'_> {
+    /// Returns a command for this seat.
+    pub fn call(self, git: &Git, words: &[&str]) -> Call {
+        match self {
+            Seat::Tree(path) => git.at(path, words),
+            Seat::GitDir(path) => git.inside(path, words),
+        }
+    }
+}
+
+/// Returns the commits that only the lane's own HEAD, reflogs and worktree refs reach: no branch,
+/// tag, remote-tracking or other shared ref does, nor `base`. Tips only.
+///
+/// `None`: it has no reflog, so nothing can be said. `rev-list --all` is not the tool: it counts
+/// HEADs of worktrees as refs, and `--reflog` reads everyone's.
+pub fn unreached(
+    git: &Git,
+    seat: Seat<'_>,
+    branch: &str,
+    base: &CommitId,
+) -> Result<Option<Vec<CommitId>>, GitError> {
+    let branch = format!("refs/heads/{branch}");
+    let exists = |name: &str| seat.call(git, &["reflog", "exists", name]).reading().asks();
+    if !exists("HEAD")? {
+        return Ok(None);
+    }
+    let has_branch = seat.call(git, &["rev-parse", "--verify", "--quiet", &branch]).reading().asks()?;
+    if has_branch && !exists(&branch)? {
+        return Ok(None);
+    }
+    let mut tips = BTreeSet::new();
+    let mut logs = vec!["HEAD"];
+    if has_branch {
+        logs.push(&branch);
+    }
+    for log in logs {
+        let found = seat.call(git, &["log", "-g", "--format=%H", log, "--"]).reading().line()?;
+        tips.extend(found.lines().map(str::to_string));
+    }
+    for name in ["HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"] {
+        let one = format!("{name}^{{commit}}");
+        match seat.call(git, &["rev-parse", "--verify", "--quiet", &one]).reading().line() {
+            Ok(tip) => tips.extend([tip]),
+            // An unborn HEAD and an absent pseudo-ref alike.
+            Err(GitError::Failed { code: Some(1), .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let own = seat
+        .call(
+            git,
+            &["for-each-ref", "--format=%(objectname)", "refs/worktree", "refs/bisect", "refs/rewritten"],
+        )
+        .reading()
+        .line()?;
+    tips.extend(own.lines().map(str::to_string));
+    if tips.is_empty() {
+        return Ok(Some(Vec::new()));
+    }
+    let tips: Vec<String> = tips.into_iter().collect();
+    let listing = seat
+        .call(
+            git,
+            &[
+                "rev-list",
+                "--parents",
+                "--stdin",
+                "--not",
+                base.as_str(),
+                "--exclude=refs/worktree/*",
+                "--exclude=refs/bisect/*",
+                "--exclude=refs/rewritten/*",
+                "--glob=refs/*",
+            ],
+        )
+        .feed((tips.join("\n") + "\n").into_bytes())
+        .reading()
+        .line()?;
+    Ok(Some(heads(&listing)))
+}
+
+/// Returns the commits of a `rev-list --parents` listing that are nobody's parent there.
+fn heads(listing: &str) -> Vec<CommitId> {
+    let parents: BTreeSet<&str> = listing.lines().flat_map(|line| line.split(' ').skip(1)).collect();
+    listing
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .filter(|commit| !parents.contains(commit))
+        .filter_map(CommitId::parse)
+        .collect()
+}
+
+/// Makes the ref `name` reach every one of `tips`, and returns its value; `None` where `tips` is
+/// empty and there is no such ref. What it reached before it still reaches. Idempotent.
+pub fn pin(
+    git: &Git,
+    common_dir: &Path,
+    name: &str,
+    tips: &[CommitId],
+) -> Result<Option<CommitId>, GitError> {
+    let mut last = None;
+    for _ in 0..TRIES {
+        let old = super::observe::tip(git, common_dir, name)?;
+        let mut new = Vec::new();
+        for tip in tips {
+            let reached = match &old {
+                None => false,
+                Some(old) => git
+                    .inside(common_dir, ["merge-base", "--is-ancestor", tip.as_str(), old.as_str()])
+                    .reading()
+                    .asks()?,
+            };
+            if !reached {
+                new.push(tip.clone());
+            }
+        }
+        let value = match (&old, new.as_slice()) {
+            (_, []) => return Ok(old),
+            (None, [only]) => only.clone(),
+            (_, [first, ..]) => {
+                let parents: Vec<CommitId> = old.iter().cloned().chain(new.iter().cloned()).collect();
+                join(git, common_dir, first, &parents)?
+            }
+        };
+        let expected = old.as_ref().map_or_else(|| no_object(&value), CommitId::to_string);
+        let update = git
+            .inside(common_dir, ["update-ref", "--create-reflog", "-m", "omg: rescued", name])
+            .args([value.as_str(), &expected])
+            .output();
+        match update {
+            Ok(_) => return Ok(Some(value)),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or(GitError::Unreadable { command: "update-ref".into(), detail: name.to_string() }))
+}
+
+fn join(
+    git: &Git,
+    common_dir: &Path,
+    tree_of: &CommitId,
+    parents: &[CommitId],
+) -> Result<CommitId, GitError> {
+    let tree = format!("{tree_of}^{{tree}}");
+    let mut call = git.inside(common_dir, ["commit-tree", &tree, "-m", "omg: rescued commits"]);
+    for parent in parents {
+        call = call.args(["-p", parent.as_str()]);
+    }
+    identified(call).commit()
+}
+
+fn identified(call: Call) -> Call {
+    IDENTITY.iter().fold(call, |call, (name, value)| call.env(name, *value))
+}
+
+/// A copy of a lane's index, gone when dropped. The lane's own stays byte for byte.
+#[derive(Debug)]
+pub struct IndexCopy {
+    path: PathBuf,
+}
+
+impl IndexCopy {
+    /// Copies the index in `git_dir`; a lane without one gets an empty copy.
+    pub fn of(git_dir: &Path) -> std::io::Result<IndexCopy> {
+        let copy = IndexCopy { path: git_dir.join("omg-index") };
+        copy.discard();
+        match fs::copy(git_dir.join("index"), &copy.path) {
+            Ok(_) => Ok(copy),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(copy),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns `call` working on the copy.
+    pub fn on(&self, call: Call) -> Call {
+        call.env("GIT_INDEX_FILE", &self.path)
+    }
+
+    /// Takes every flag off that hides a change from git, and returns the paths that had one.
+    pub fn unhide(&self, git: &Git, seat: Seat<'_>) -> Result<Vec<Vec<u8>>, GitError> {
+        let listing = self.on(seat.call(git, &["ls-files", "-v", "-z"])).reading().output()?;
+        let hidden: Vec<Vec<u8>> = items(&listing)
+            .filter(|item| item[0].is_ascii_lowercase() || item[0] == b'S')
+            .map(|item| item[2..].to_vec())
+            .collect();
+        if !hidden.is_empty() {
+            let names = hidden.iter().flat_map(|name| name.iter().copied().chain([0])).collect::<Vec<u8>>();
+            for flag in ["--no-assume-unchanged", "--no-skip-worktree"] {
+                let words = ["update-index", flag, "-z", "--stdin"];
+                self.on(seat.call(git, &words)).feed(names.clone()).output()?;
+            }
+        }
+        Ok(hidden)
+    }
+
+    fn discard(&self) {
+        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(self.path.with_extension("lock"));
+    }
+}
+
+impl Drop for IndexCopy {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
+/// Returns a commit of what is staged in `index`, or `None` where that is what HEAD has, or where a
+/// conflict is open: its sides are commits, and its middle is in the files.
+pub fn staged(git: &Git, seat: Seat<'_>, index: &IndexCopy) -> Result<Option<CommitId>, GitError> {
+    let unmerged = index.on(seat.call(git, &["ls-files", "--unmerged", "-z"])).reading().output()?;
+    if !unmerged.is_empty() {
+        return Ok(None);
+    }
+    let tree = index.on(seat.call(git, &["write-tree"])).line()?;
+    commit(git, seat, &tree, &[], "omg: rescued, staged")
+}
+
+/// Returns a commit of every file that the lane tracks or could, on top of what was staged; `None`
+/// where that is what HEAD has. Adds to the copy `index` only.
+pub fn worktree(git: &Git, path: &Path, index: &IndexCopy) -> Result<Option<CommitId>, GitError> {
+    let seat = Seat::Tree(path);
+    let before = staged(git, seat, index)?;
+    index.unhide(git, seat)?;
+    index.on(git.at(path, ["add", "--all", "--", ":/"])).config("core.safecrlf=false").output()?;
+    let tree = index.on(git.at(path, ["write-tree"])).line()?;
+    let parents: Vec<CommitId> = before.iter().cloned().collect();
+    Ok(commit(git, seat, &tree, &parents, "omg: rescued, uncommitted")?.or(before))
+}
+
+fn commit(
+    git: &Git,
+    seat: Seat<'_>,
+    tree: &str,
+    more: &[CommitId],
+    message: &str,
+) -> Result<Option<CommitId>, GitError> {
+    let revision = |name: &str| match seat.call(git, &["rev-parse", "--verify", "--quiet", name]).line() {
+        Ok(found) => Ok(Some(found)),
+        Err(GitError::Failed { code: Some(1), .. }) => Ok(None),
+        Err(error) => Err(error),
+    };
+    if more.is_empty() && revision("HEAD^{tree}")?.as_deref() == Some(tree) {
+        return Ok(None);
+    }
+    let mut call = seat.call(git, &["commit-tree", tree, "-m", message]);
+    for parent in
+        revision("HEAD^{commit}")?.iter().map(String::as_str).chain(more.iter().map(CommitId::as_str))
+    {
+        call = call.args(["-p", parent]);
+    }
+    identified(call).commit().map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tips_need_a_ref() {
+        let [a, b, c] = ["a", "b", "c"].map(|digit| digit.repeat(40));
+        let listing = format!("{a} {b}\n{b} {c}\n{c}");
+        assert_eq!(heads(&listing), [CommitId::from(a)]);
+        assert_eq!(heads(""), Vec::<CommitId>::new());
+    }
+}
