@@ -1,7 +1,35 @@
 //! From YAML to a [`Graph`], or to every problem at once.
+//!
+//! [`load`] is the way in. A file becomes a tree with places (`source`), fragments are spliced into it
+//! (`fragment`, `expand`), it is read as typed (`grammar`, `grammar_node`, by the keys of `keys`), and
+//! what takes two places to know is checked (`validate`, `arcs`, `tokens`). A planned graph is judged
+//! first (`planned`). Nothing here touches the world: the caller brings the text, of fragments too.
 
+mod arcs;
+mod assemble;
+mod expand;
+mod fragment;
+mod grammar;
+mod grammar_node;
+mod keys;
+pub mod load;
 pub mod model;
+mod planned;
 pub mod problem;
+mod raw;
+mod reach;
+mod reader;
+mod resolve;
 mod source;
+pub mod template;
+mod tokens;
+mod tools;
+mod validate;
 
+pub use expand::Fragments;
+pub use load::{Loaded, Trust, bind_inputs, load};
 pub use model::Graph;
+pub use problem::{Problem, Severity, render};
+pub use resolve::artifact_variable;
+pub use source::FILE_BYTES_MAX;
+pub use template::Quote;

@@ -167,9 +167,9 @@ impl Report {
         self.found.iter().all(|(_, problem)| problem.severity != Severity::Error)
     }
 
-    /// Returns how many problems were found so far.
-    pub fn len(&self) -> usize {
-        self.found.len()
+    /// Returns the problem found last.
+    pub fn last(&mut self) -> Option<&mut Problem> {
+        self.found.last_mut().map(|(_, problem)| problem)
     }
 
     /// Returns everything found, each once, by file and position.
@@ -180,6 +180,12 @@ impl Report {
         let mut problems: Vec<Problem> = self.found.into_iter().map(|(_, problem)| problem).collect();
         problems.dedup();
         problems
+    }
+
+    /// Returns what was found under one code, each once, by file and position.
+    pub fn finish_only(mut self, code: &'static str) -> Vec<Problem> {
+        self.found.retain(|(_, problem)| problem.code == code);
+        self.finish()
     }
 
     fn add(&mut self, severity: Severity, code: &'static str, at: Pos, message: String) -> &mut Problem {

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use serde_yaml::granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span, StructureStyle, Tag};
+use serde_yaml::granit_parser::{
+    ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span, StructureStyle, Tag,
+};
 
 use super::problem::{Pos, Report};
 
@@ -33,7 +35,10 @@ pub(super) struct Tree {
 #[derive(Debug)]
 pub(super) enum Value {
     /// A scalar: its text, and whether it was written without quotes (only then is `~` a null).
-    Text { text: String, plain: bool },
+    Text {
+        text: String,
+        plain: bool,
+    },
     List(Vec<Rc<Tree>>),
     Map(Vec<Entry>),
 }
@@ -192,7 +197,11 @@ impl Builder<'_, '_> {
             Event::DocumentStart(..) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return self.stop("second-document", at, "a graph is one document; a second one begins here");
+                    return self.stop(
+                        "second-document",
+                        at,
+                        "a graph is one document; a second one begins here",
+                    );
                 }
                 Ok(())
             }
@@ -230,7 +239,14 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn open(&mut self, at: Pos, anchor: usize, flow: bool, tag: Option<&Tag>, open: Open) -> Result<(), Stop> {
+    fn open(
+        &mut self,
+        at: Pos,
+        anchor: usize,
+        flow: bool,
+        tag: Option<&Tag>,
+        open: Open,
+    ) -> Result<(), Stop> {
         self.check_indentation(at)?;
         if let Some(tag) = tag {
             self.check_tag(tag, at)?;
@@ -420,7 +436,9 @@ mod tests {
         }
         let lines: Vec<String> = problems
             .iter()
-            .map(|problem| format!("{}:{} {} {}", problem.line, problem.column, problem.code, problem.message))
+            .map(|problem| {
+                format!("{}:{} {} {}", problem.line, problem.column, problem.code, problem.message)
+            })
             .collect();
         Err(lines.join("\n"))
     }

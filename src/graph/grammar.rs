@@ -1,0 +1,381 @@
+//! The top of a graph file: every key that does not belong to a node.
+//!
+//! Reads shapes and single values only; what needs two places is `validate`'s.
+
+use std::rc::Rc;
+
+use indexmap::IndexMap;
+
+use super::grammar_node::{read_defaults, read_env};
+use super::keys::GraphKey;
+use super::model::{
+    CleanupPolicy, Identity, Input, OnFail, Provision, ProvisionChoice, ProvisionRetry, ProvisionStep,
+    ProvisionWhen,
+};
+use super::problem::Pos;
+use super::raw::{RawGraph, RawLane};
+use super::reader::{At, Reader};
+use super::source::{Entry, Tree};
+use crate::ids::{is_id, is_ref_part};
+
+const CLEANUPS: &[(&str, CleanupPolicy)] =
+    &[("safe", CleanupPolicy::Safe), ("discard", CleanupPolicy::Discard)];
+
+/// Returns the top of the graph and the trees of its nodes, `None` where the file is no map.
+pub(super) fn read_graph(reader: &mut Reader<'_>, root: &Tree) -> Option<(RawGraph, Vec<Rc<Tree>>)> {
+    let mut graph = RawGraph::default();
+    let mut nodes = None;
+    let mut has_name = false;
+    for entry in reader.map("a graph file", root)? {
+        match GraphKey::of(&entry.key) {
+            Some(GraphKey::Nodes) => nodes = Some(&entry.value),
+            Some(key) => {
+                has_name |= key == GraphKey::Name;
+                read_key(reader, &mut graph, key, entry);
+            }
+            None if entry.key.starts_with("x-") => {}
+            None => {
+                let known = GraphKey::ALL.iter().map(|key| key.word());
+                reader.unknown_key("a graph", entry, known);
+            }
+        }
+    }
+    if !has_name {
+        reader.report.error("missing-key", root.at, "the graph has no `name`");
+    }
+    let Some(nodes) = nodes else {
+        reader.report.error("missing-key", root.at, "the graph has no `nodes`");
+        return Some((graph, Vec::new()));
+    };
+    let items = reader.list("`nodes`", "nodes", nodes).unwrap_or_default();
+    if nodes.items().is_some_and(<[_]>::is_empty) {
+        reader.report.error("no-nodes", nodes.at, "`nodes` is empty; a graph has at least one node");
+    }
+    Some((graph, items.to_vec()))
+}
+
+fn read_key(reader: &mut Reader<'_>, graph: &mut RawGraph, key: GraphKey, entry: &Entry) {
+    let value = &*entry.value;
+    match key {
+        GraphKey::Name => {
+            if let Some(name) = reader.filled_text("`name`", value) {
+                graph.name = name.value;
+            }
+        }
+        GraphKey::Version | GraphKey::Description => {
+            reader.text(&format!("`{}`", entry.key), value);
+        }
+        GraphKey::Inputs => graph.inputs = read_inputs(reader, value),
+        GraphKey::Env => graph.env = read_env(reader, value).unwrap_or_default(),
+        GraphKey::Shell => graph.shell = read_shell(reader, value),
+        GraphKey::Concurrency => graph.concurrency = reader.positive("`concurrency`", value),
+        GraphKey::OnFail => {
+            let set = &[("halt", OnFail::Halt), ("continue", OnFail::Continue)];
+            graph.on_fail =
+                reader.choice("`on_fail`", set, value).map_or(OnFail::Halt, |on_fail| on_fail.value);
+        }
+        GraphKey::Base => graph.base = reader.filled_text("`base`", value).map(|base| base.value),
+        GraphKey::Lanes => graph.lanes = read_lanes(reader, &mut graph.later, value),
+        GraphKey::Provision => {
+            graph.provision = read_provision(reader, &mut graph.later, value).unwrap_or_default();
+        }
+        GraphKey::Overlay => read_overlay(reader, &mut graph.later, entry),
+        GraphKey::Preflight => {
+            later(&mut graph.later, "`preflight`", entry.at);
+            read_preflight(reader, value);
+        }
+        GraphKey::Cleanup => {
+            graph.cleanup =
+                reader.choice("`cleanup`", CLEANUPS, value).map_or(CleanupPolicy::Safe, |to| to.value);
+        }
+        GraphKey::Grace => graph.grace = reader.duration("`grace`", value).map(|grace| grace.value),
+        GraphKey::OutputMax => graph.output_max = reader.size("`output_max`", value).map(|size| size.value),
+        GraphKey::PassEnv => graph.pass_env = read_variable_names(reader, "`pass_env`", value),
+        GraphKey::Identity => graph.identity = read_identity(reader, value),
+        GraphKey::Runtime => {
+            later(&mut graph.later, "`runtime`", entry.at);
+            reader.text_or_texts("`runtime`", "runtimes", value);
+        }
+        GraphKey::Runtimes => {
+            later(&mut graph.later, "`runtimes`", entry.at);
+            for runtime in reader.map("`runtimes`", value).unwrap_or_default() {
+                reader.map(&format!("runtime `{}`", runtime.key), &runtime.value);
+            }
+        }
+        GraphKey::BudgetUsd => {
+            later(&mut graph.later, "`budget_usd`", entry.at);
+            reader.dollars("`budget_usd`", value);
+        }
+        GraphKey::OnFault => {
+            later(&mut graph.later, "`on_fault`", entry.at);
+            reader.map("`on_fault`", value);
+        }
+        GraphKey::Defaults => graph.defaults = read_defaults(reader, value),
+        // The caller takes them out: fragments are spliced before nodes are read.
+        GraphKey::Nodes => {}
+    }
+}
+
+fn later(found: &mut Vec<At<String>>, feature: &str, at: Pos) {
+    found.push(At { at, value: feature.to_owned() });
+}
+
+fn read_inputs(reader: &mut Reader<'_>, tree: &Tree) -> IndexMap<String, Input> {
+    let mut inputs = IndexMap::new();
+    if let Some(entries) = tree.entries() {
+        for entry in entries {
+            if check_input_name(reader, &entry.key, entry.at) {
+                inputs.insert(entry.key.clone(), read_input(reader, entry));
+            }
+        }
+    } else if tree.items().is_some() {
+        for name in reader.texts("`inputs`", "names", tree).unwrap_or_default() {
+            let is_good = check_input_name(reader, &name.value, name.at);
+            if is_good && inputs.insert(name.value.clone(), Input::default()).is_some() {
+                let message = format!("the input `{}` is declared twice", name.value);
+                reader.report.error("duplicate-input", name.at, message);
+            }
+        }
+    } else {
+        reader.wrong_type::<()>(
+            "`inputs`",
+            "a list of names, or a map from names to `{description, default}`",
+            tree,
+        );
+    }
+    inputs
+}
+
+fn check_input_name(reader: &mut Reader<'_>, name: &str, at: Pos) -> bool {
+    // A name that no token could hold would be an input that nothing can use.
+    let is_good = is_id(name.strip_prefix('_').filter(|rest| !rest.is_empty()).unwrap_or(name));
+    if !is_good {
+        let message = format!("`{name}` can't name an input; letters, digits, `.`, `_` and `-` can");
+        reader.report.error("bad-input-name", at, message);
+    }
+    is_good
+}
+
+fn read_input(reader: &mut Reader<'_>, entry: &Entry) -> Input {
+    let mut input = Input::default();
+    if entry.value.is_null() {
+        return input;
+    }
+    let whose = format!("input `{}`", entry.key);
+    for field in reader.map(&whose, &entry.value).unwrap_or_default() {
+        let what = format!("`{}` of {whose}", field.key);
+        match field.key.as_str() {
+            "description" => input.description = reader.text(&what, &field.value).map(|text| text.value),
+            "default" => input.default = reader.text(&what, &field.value).map(|text| text.value),
+            _ => reader.unknown_key(&whose, field, ["description", "default"].into_iter()),
+        }
+    }
+    input
+}
+
+fn read_shell(reader: &mut Reader<'_>, tree: &Tree) -> Option<Vec<String>> {
+    let words = reader.texts("`shell`", "words such as `[bash, -euo, pipefail, -c]`", tree)?;
+    if words.is_empty() {
+        reader.report.error("empty-value", tree.at, "`shell` is empty");
+        return None;
+    }
+    Some(words.into_iter().map(|word| word.value).collect())
+}
+
+fn read_variable_names(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Vec<String> {
+    let names = reader.texts(what, "names of variables", tree).unwrap_or_default();
+    for name in &names {
+        if name.value.contains('=') {
+            reader.report.error("bad-variable", name.at, format!("`{}` can't name a variable", name.value));
+        }
+    }
+    names.into_iter().map(|name| name.value).collect()
+}
+
+fn read_identity(reader: &mut Reader<'_>, tree: &Tree) -> Option<Identity> {
+    let (mut name, mut email) = (None, None);
+    for entry in reader.map("`identity`", tree)? {
+        match entry.key.as_str() {
+            "name" => name = reader.filled_text("`identity.name`", &entry.value),
+            "email" => email = reader.filled_text("`identity.email`", &entry.value),
+            _ => reader.unknown_key("`identity`", entry, ["name", "email"].into_iter()),
+        }
+    }
+    for key in ["name", "email"] {
+        if tree.entry(key).is_none() {
+            reader.report.error("missing-key", tree.at, format!("`identity` has no `{key}`"));
+        }
+    }
+    Some(Identity { name: name?.value, email: email?.value })
+}
+
+fn read_preflight(reader: &mut Reader<'_>, tree: &Tree) {
+    const KEYS: [&str; 5] = ["tools", "env", "min_free", "identity", "baseline"];
+    for entry in reader.map("`preflight`", tree).unwrap_or_default() {
+        let what = format!("`preflight.{}`", entry.key);
+        match entry.key.as_str() {
+            "tools" => drop(reader.texts(&what, "names of tools", &entry.value)),
+            "env" => drop(read_variable_names(reader, &what, &entry.value)),
+            "min_free" => drop(reader.size(&what, &entry.value)),
+            "identity" => drop(reader.boolean(&what, &entry.value)),
+            "baseline" => drop(reader.filled_text(&what, &entry.value)),
+            _ => reader.unknown_key("`preflight`", entry, KEYS.into_iter()),
+        }
+    }
+}
+
+fn read_lanes(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &Tree) -> Vec<RawLane> {
+    const KEYS: [&str; 5] = ["base", "provision", "overlay", "ports", "cleanup"];
+    let mut lanes = Vec::new();
+    for entry in reader.map("`lanes`", tree).unwrap_or_default() {
+        let name = At { at: entry.at, value: entry.key.clone() };
+        check_lane_name(reader, &name.value, name.at);
+        let mut lane = RawLane { name, base: None, provision: None, cleanup: None };
+        let whose = format!("lane `{}`", entry.key);
+        let fields = if entry.value.is_null() { None } else { reader.map(&whose, &entry.value) };
+        for field in fields.unwrap_or_default() {
+            let what = format!("`{}` of {whose}", field.key);
+            match field.key.as_str() {
+                "base" => lane.base = reader.filled_text(&what, &field.value).map(|base| base.value),
+                "provision" => lane.provision = read_provision(reader, found, &field.value),
+                "overlay" => read_overlay(reader, found, field),
+                "ports" => {
+                    later(found, "`ports`", field.at);
+                    reader.count(&what, 1, &field.value);
+                }
+                "cleanup" => lane.cleanup = reader.choice(&what, CLEANUPS, &field.value).map(|to| to.value),
+                _ => reader.unknown_key(&whose, field, KEYS.into_iter()),
+            }
+        }
+        lanes.push(lane);
+    }
+    lanes
+}
+
+/// Says what keeps `name` from being a lane's, and returns whether nothing does.
+pub(super) fn check_lane_name(reader: &mut Reader<'_>, name: &str, at: Pos) -> bool {
+    let (code, message) = if !is_id(name) {
+        let rule = "letters and digits first, then also `.`, `_` and `-`, at most 64 characters";
+        ("bad-lane-name", format!("`{name}` can't name a lane: {rule}"))
+    } else if !is_ref_part(name) {
+        ("bad-lane-name", format!("`{name}` can't name a lane: git allows no such part in a branch name"))
+    } else if is_reserved_lane_name(name) {
+        ("reserved-lane-name", format!("the lane name `{name}` is reserved"))
+    } else {
+        return true;
+    };
+    reader.report.error(code, at, message);
+    false
+}
+
+fn is_reserved_lane_name(name: &str) -> bool {
+    let is_set_aside = name
+        .rsplit_once(".old-")
+        .is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()));
+    is_set_aside || name.eq_ignore_ascii_case("none") || name.eq_ignore_ascii_case("per-node")
+}
+
+fn read_overlay(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, entry: &Entry) {
+    later(found, "`overlay`", entry.at);
+    for path in reader.texts("`overlay`", "paths", &entry.value).unwrap_or_default() {
+        check_inner_path(reader, "`overlay`", &path);
+    }
+}
+
+/// Says that a path leaves the repository, where it does.
+fn check_inner_path(reader: &mut Reader<'_>, what: &str, path: &At<String>) {
+    if path.value.starts_with(['/', '~']) || path.value.split('/').any(|part| part == "..") {
+        let message = format!("{what} takes paths inside the repository, not `{}`", path.value);
+        reader.report.error("path-leaves-repository", path.at, message);
+    }
+}
+
+const PROVISION_KEYS: [&str; 9] =
+    ["command", "timeout", "retry", "roots", "when", "max_parallel", "inputs", "skip_if", "receipt_file"];
+
+/// Reads a `provision` in any of its forms: a map, a command, `none`, or a list of steps.
+fn read_provision(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &Tree) -> Option<Provision> {
+    let Some(entries) = tree.entries() else {
+        let choice = read_provision_choice(reader, "`provision`", tree)?;
+        return Some(Provision { choice, ..Provision::default() });
+    };
+    let mut provision = Provision::default();
+    for entry in entries {
+        let value = &*entry.value;
+        let what = format!("`provision.{}`", entry.key);
+        match entry.key.as_str() {
+            "command" => {
+                if let Some(choice) = read_provision_choice(reader, &what, value) {
+                    provision.choice = choice;
+                }
+            }
+            "timeout" => {
+                if let Some(timeout) = reader.limit(&what, value) {
+                    provision.timeout = timeout.value;
+                }
+            }
+            "retry" => {
+                let set = &[
+                    ("transient", ProvisionRetry::Transient),
+                    ("always", ProvisionRetry::Always),
+                    ("never", ProvisionRetry::Never),
+                ];
+                provision.retry =
+                    reader.choice(&what, set, value).map_or(ProvisionRetry::Transient, |to| to.value);
+            }
+            "when" => {
+                let set = &[("run-start", ProvisionWhen::RunStart), ("first-use", ProvisionWhen::FirstUse)];
+                provision.when = reader.choice(&what, set, value).map(|when| when.value);
+            }
+            "max_parallel" => provision.max_parallel = reader.positive(&what, value),
+            "inputs" => provision.inputs = read_inner_paths(reader, &what, value),
+            "roots" => {
+                later(found, "`provision.roots`", entry.at);
+                read_inner_paths(reader, &what, value);
+            }
+            "skip_if" | "receipt_file" => {
+                later(found, &what, entry.at);
+                if let Some(path) = reader.filled_text(&what, value) {
+                    check_inner_path(reader, &what, &path);
+                }
+            }
+            _ => reader.unknown_key("`provision`", entry, PROVISION_KEYS.into_iter()),
+        }
+    }
+    Some(provision)
+}
+
+fn read_inner_paths(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Vec<String> {
+    let paths = reader.texts(what, "paths", tree).unwrap_or_default();
+    for path in &paths {
+        check_inner_path(reader, what, path);
+    }
+    paths.into_iter().map(|path| path.value).collect()
+}
+
+fn read_provision_choice(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Option<ProvisionChoice> {
+    let step = |text: String| if text == "auto" { ProvisionStep::Auto } else { ProvisionStep::Command(text) };
+    if tree.text().is_some() {
+        let text = reader.filled_text(what, tree)?;
+        return Some(match text.value.as_str() {
+            "none" => ProvisionChoice::Nothing,
+            _ => ProvisionChoice::Steps(vec![step(text.value)]),
+        });
+    }
+    if tree.items().is_none() {
+        return reader.wrong_type(what, "a command, `none`, or a list like `[auto, \"make assets\"]`", tree);
+    }
+    let steps = reader.texts(what, "commands", tree)?;
+    if steps.is_empty() {
+        reader
+            .report
+            .error("empty-value", tree.at, format!("{what} is empty"))
+            .hint("write `none` for nothing to do");
+        return None;
+    }
+    if let Some(none) = steps.iter().find(|step| step.value == "none") {
+        reader.report.error("wrong-value", none.at, format!("`none` stands alone, not in a list of {what}"));
+        return None;
+    }
+    Some(ProvisionChoice::Steps(steps.into_iter().map(|text| step(text.value)).collect()))
+}

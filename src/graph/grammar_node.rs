@@ -1,0 +1,388 @@
+//! A node of a graph file, and `defaults`, which are a node without a name.
+//!
+//! Reads shapes and single values only; what needs two nodes is `validate`'s.
+
+use std::time::Duration;
+
+use regex::Regex;
+
+use super::grammar::check_lane_name;
+use super::keys::NodeKey;
+use super::model::{Access, On, Retry, RetryCause, SuccessCheck, Template, VERIFY_TIMEOUT_DEFAULT, Verify};
+use super::problem::Pos;
+use super::raw::{RawCheck, RawDependency, RawFeedback, RawKind, RawNode, RawVar, RawWorktree};
+use super::reader::{At, Reader};
+use super::source::Tree;
+use crate::ids::{ID_LENGTH_MAX, is_id};
+
+/// Longest id that fragments may make, in bytes: file names are made of it.
+const SPLICED_ID_LENGTH_MAX: usize = 200;
+
+const KINDS: &[(&str, RawKind)] = &[
+    ("command", RawKind::Command),
+    ("agent", RawKind::Agent),
+    ("gate", RawKind::Gate),
+    ("claude-run", RawKind::Agent),
+];
+
+/// How an agent asks before it acts; a closed set.
+pub(super) const PERMISSION_MODES: [&str; 6] =
+    ["acceptEdits", "auto", "bypassPermissions", "dontAsk", "manual", "plan"];
+
+/// Reads a node. `spliced` says that a fragment made its id, which may then hold a `/`.
+pub(super) fn read_node(reader: &mut Reader<'_>, tree: &Tree, spliced: bool) -> RawNode {
+    let node = read(reader, "a node", tree, Place::Node { spliced });
+    if tree.entries().is_some() && node.key(NodeKey::Id).is_none() {
+        reader.report.error("missing-key", tree.at, "this node has no `id`");
+    }
+    node
+}
+
+/// Reads `defaults`.
+pub(super) fn read_defaults(reader: &mut Reader<'_>, tree: &Tree) -> RawNode {
+    let node = read(reader, "`defaults`", tree, Place::Defaults);
+    for (key, at) in node.keys.iter().filter(|(key, _)| key.is_own()) {
+        let message = format!("`{}` belongs to one node and can't be a default", key.word());
+        reader.report.error("no-default", *at, message);
+    }
+    node
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Node { spliced: bool },
+    Defaults,
+}
+
+fn read(reader: &mut Reader<'_>, whose: &str, tree: &Tree, place: Place) -> RawNode {
+    let mut node = RawNode::default();
+    for entry in reader.map(whose, tree).unwrap_or_default() {
+        match NodeKey::of(&entry.key) {
+            Some(key) => {
+                node.keys.push((key, entry.at));
+                read_key(reader, &mut node, key, &entry.value, place);
+            }
+            None => reader.unknown_key(whose, entry, NodeKey::ALL.iter().map(|key| key.word())),
+        }
+    }
+    node
+}
+
+fn read_key(reader: &mut Reader<'_>, node: &mut RawNode, key: NodeKey, value: &Tree, place: Place) {
+    let what = format!("`{}`", key.word());
+    let what = what.as_str();
+    match key {
+        NodeKey::Id => node.id = read_id(reader, value, place),
+        NodeKey::Type => node.kind = reader.choice(what, KINDS, value),
+        NodeKey::Description => node.description = reader.text(what, value).map(|text| text.value),
+        NodeKey::Run => node.run = reader.filled_text(what, value),
+        NodeKey::Prompt => node.prompt = reader.filled_text(what, value),
+        NodeKey::DependsOn => node.depends_on = read_depends_on(reader, value),
+        NodeKey::Worktree => node.worktree = read_worktree(reader, value, place),
+        NodeKey::Access => {
+            let set = &[("write", Access::Write), ("read", Access::Read)];
+            node.access = reader.choice(what, set, value).map(|access| access.value);
+        }
+        NodeKey::Cwd => node.cwd = reader.filled_text(what, value),
+        NodeKey::Env => node.env = read_env(reader, value),
+        NodeKey::Timeout => node.timeout = reader.limit(what, value).map(|limit| limit.value),
+        NodeKey::SuccessCheck => node.check = read_check(reader, value),
+        NodeKey::Retry => node.retry = read_retry(reader, value),
+        NodeKey::Feedback => node.feedback = read_feedback(reader, value),
+        NodeKey::Handoff => {
+            let handoff = reader.choice(what, &[("artifact", false), ("session", true)], value);
+            node.wants_session = handoff.filter(|handoff| handoff.value).map(|handoff| handoff.at);
+        }
+        NodeKey::AllowedTools => drop(reader.texts(what, "tools", value)),
+        NodeKey::PermissionMode => drop(reader.choice(what, &PERMISSION_MODES.map(|mode| (mode, ())), value)),
+        NodeKey::Agent | NodeKey::Model => drop(reader.filled_text(what, value)),
+        NodeKey::BudgetUsd => drop(reader.dollars(what, value)),
+        NodeKey::Runtime => drop(reader.text_or_texts(what, "runtimes", value)),
+        NodeKey::Protect | NodeKey::Scope => drop(reader.text_or_texts(what, "paths", value)),
+        NodeKey::ExpectChanges => drop(reader.boolean(what, value)),
+        NodeKey::OnFault => drop(reader.map(what, value)),
+        NodeKey::Grace => node.grace = reader.duration(what, value).map(|grace| grace.value),
+        NodeKey::OutputMax => node.output_max = reader.size(what, value).map(|size| size.value),
+        // A splice takes both away; where one is left, `expand` or `read_defaults` has said why.
+        NodeKey::Use | NodeKey::With => {}
+    }
+}
+
+fn read_id(reader: &mut Reader<'_>, tree: &Tree, place: Place) -> Option<At<String>> {
+    let id = reader.text("`id`", tree)?;
+    let is_good = match place {
+        Place::Node { spliced: true } => {
+            id.value.split('/').all(is_id) && id.value.len() <= SPLICED_ID_LENGTH_MAX
+        }
+        _ => is_id(&id.value),
+    };
+    if is_good {
+        return Some(id);
+    }
+    let rule = if id.value.len() > ID_LENGTH_MAX {
+        format!("it is longer than {ID_LENGTH_MAX} characters")
+    } else {
+        "a letter or digit first, then also `.`, `_` and `-`".to_owned()
+    };
+    let shown: String = id.value.chars().take(80).collect();
+    reader.report.error("bad-id", id.at, format!("`{shown}` can't name a node: {rule}"));
+    None
+}
+
+fn read_depends_on(reader: &mut Reader<'_>, tree: &Tree) -> Vec<RawDependency> {
+    const ENDINGS: &[(&str, On)] =
+        &[("passed", On::Passed), ("finished", On::Finished), ("failed", On::Failed)];
+    let mut found = Vec::new();
+    for item in reader.list("`depends_on`", "ids", tree).unwrap_or_default() {
+        let Some(entries) = item.entries() else {
+            if let Some(id) = reader.filled_text("an entry of `depends_on`", item) {
+                found.push(RawDependency { id, on: On::Passed });
+            }
+            continue;
+        };
+        let (mut id, mut on) = (None, Some(On::Passed));
+        for entry in entries {
+            match entry.key.as_str() {
+                "id" => id = reader.filled_text("`id` of a dependency", &entry.value),
+                "on" => on = reader.choice("`on`", ENDINGS, &entry.value).map(|on| on.value),
+                _ => reader.unknown_key("a dependency", entry, ["id", "on"].into_iter()),
+            }
+        }
+        if item.entry("id").is_none() {
+            reader.report.error("missing-key", item.at, "this dependency has no `id`");
+        }
+        if let Some(id) = id {
+            found.push(RawDependency { id, on: on.unwrap_or_default() });
+        }
+    }
+    found
+}
+
+fn read_worktree(reader: &mut Reader<'_>, tree: &Tree, place: Place) -> Option<At<RawWorktree>> {
+    let name = reader.text("`worktree`", tree)?;
+    let value = match (name.value.as_str(), place) {
+        ("none", _) => RawWorktree::Nothing,
+        ("per-node", Place::Defaults) => RawWorktree::PerNode,
+        ("per-node", Place::Node { .. }) => {
+            reader
+                .report
+                .error("reserved-lane-name", name.at, "`worktree: per-node` is for `defaults`")
+                .hint("name the lane, or move `per-node` to `defaults`");
+            return None;
+        }
+        _ if check_lane_name(reader, &name.value, name.at) => RawWorktree::Lane(name.value),
+        _ => return None,
+    };
+    Some(At { at: name.at, value })
+}
+
+/// Reads a map of variables.
+pub(super) fn read_env(reader: &mut Reader<'_>, tree: &Tree) -> Option<Vec<RawVar>> {
+    let mut vars = Vec::new();
+    for entry in reader.map("`env`", tree)? {
+        let name = &entry.key;
+        if name.starts_with("OMG_") {
+            let message = format!("`{name}` can't be set: variables named `OMG_*` are omg's own");
+            reader.report.error("reserved-variable", entry.at, message);
+        } else if name.is_empty() || name.contains(['=', '\0']) {
+            reader.report.error("bad-variable", entry.at, format!("`{name}` can't name a variable"));
+        } else if let Some(text) = reader.text(&format!("the variable `{name}`"), &entry.value) {
+            vars.push(RawVar { name: name.clone(), text });
+        }
+    }
+    Some(vars)
+}
+
+fn read_check(reader: &mut Reader<'_>, tree: &Tree) -> Option<RawCheck> {
+    let mut found = RawCheck { check: SuccessCheck::default(), ..RawCheck::default() };
+    for entry in reader.map("`success_check`", tree)? {
+        let value = &*entry.value;
+        match entry.key.as_str() {
+            "exit_zero" => {
+                if let Some(exit_zero) = reader.boolean("`exit_zero`", value) {
+                    found.check.exit_zero = exit_zero;
+                }
+            }
+            "result_matches" => found.check.result_matches = read_regex(reader, "`result_matches`", value),
+            "verify" => read_verify(reader, &mut found, value),
+            _ => reader.unknown_key(
+                "`success_check`",
+                entry,
+                ["exit_zero", "result_matches", "verify"].into_iter(),
+            ),
+        }
+    }
+    Some(found)
+}
+
+fn read_verify(reader: &mut Reader<'_>, found: &mut RawCheck, tree: &Tree) {
+    const KEYS: [&str; 5] = ["command", "cwd", "timeout", "expect_exit", "output_matches"];
+    let mut verify = Verify {
+        command: Template::default(),
+        cwd: None,
+        timeout: VERIFY_TIMEOUT_DEFAULT,
+        expect_exit: 0,
+        output_matches: None,
+    };
+    let Some(entries) = reader.map("`verify`", tree) else { return };
+    for entry in entries {
+        let value = &*entry.value;
+        let what = format!("`verify.{}`", entry.key);
+        match entry.key.as_str() {
+            "command" => found.verify_command = reader.filled_text(&what, value),
+            "cwd" => found.verify_cwd = reader.filled_text(&what, value),
+            "timeout" => {
+                if let Some(limit) = reader.limit(&what, value) {
+                    verify.timeout = limit.value;
+                }
+            }
+            "expect_exit" => match reader.count(&what, 0, value) {
+                Some(code @ 0..=255) => verify.expect_exit = code as i32,
+                Some(code) => {
+                    let message = format!("an exit status is at most 255, not {code}");
+                    reader.report.error("wrong-value", value.at, message);
+                }
+                None => {}
+            },
+            "output_matches" => verify.output_matches = read_regex(reader, &what, value),
+            _ => reader.unknown_key("`verify`", entry, KEYS.into_iter()),
+        }
+    }
+    if tree.entry("command").is_none() {
+        reader.report.error("missing-key", tree.at, "`verify` has no `command`");
+    }
+    found.check.verify = Some(verify);
+}
+
+fn read_regex(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Option<String> {
+    let text = reader.text(what, tree)?;
+    match Regex::new(&text.value) {
+        Ok(_) => Some(text.value),
+        Err(error) => {
+            let words = error.to_string();
+            let reason = words.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            let message = format!("{what} is not a regular expression: {reason}");
+            reader.report.error("bad-regex", text.at, message);
+            None
+        }
+    }
+}
+
+fn read_retry(reader: &mut Reader<'_>, tree: &Tree) -> Option<Retry> {
+    let causes = RetryCause::ALL.map(|cause| (cause.word(), cause));
+    let mut retry = Retry { max: 0, on: Vec::new(), backoff: Duration::ZERO };
+    for entry in reader.map("`retry`", tree)? {
+        let value = &*entry.value;
+        match entry.key.as_str() {
+            "max" => retry.max = reader.count("`retry.max`", 0, value).unwrap_or_default(),
+            "on" => {
+                let items = reader.list("`retry.on`", "causes", value).unwrap_or_default();
+                if value.items().is_some_and(<[_]>::is_empty) {
+                    reader
+                        .report
+                        .error("empty-value", value.at, "`retry.on` names no cause")
+                        .hint("leave `on` out to retry every cause");
+                }
+                let read =
+                    items.iter().filter_map(|item| reader.choice("a cause of `retry.on`", &causes, item));
+                retry.on = read.map(|cause| cause.value).collect();
+            }
+            "backoff" => {
+                if let Some(backoff) = reader.duration("`retry.backoff`", value) {
+                    retry.backoff = backoff.value;
+                }
+            }
+            _ => reader.unknown_key("`retry`", entry, ["max", "on", "backoff"].into_iter()),
+        }
+    }
+    if tree.entry("max").is_none() {
+        reader.report.warning("retry-without-max", tree.at, "`retry` without `max` never retries");
+    }
+    Some(retry)
+}
+
+fn read_feedback(reader: &mut Reader<'_>, tree: &Tree) -> Option<RawFeedback> {
+    let mut rerun = None;
+    for entry in reader.map("`feedback`", tree)? {
+        match entry.key.as_str() {
+            "rerun" => rerun = reader.filled_text("`feedback.rerun`", &entry.value),
+            "max" => drop(reader.count("`feedback.max`", 1, &entry.value)),
+            _ => reader.unknown_key("`feedback`", entry, ["rerun", "max"].into_iter()),
+        }
+    }
+    for key in ["rerun", "max"] {
+        if tree.entry(key).is_none() {
+            reader.report.error("missing-key", tree.at, format!("`feedback` has no `{key}`"));
+        }
+    }
+    rerun.map(|rerun| RawFeedback { rerun })
+}
+
+/// Puts what `node` does not say from `defaults` into it.
+pub(super) fn with_defaults(mut node: RawNode, defaults: &RawNode) -> RawNode {
+    let own_text = |key: NodeKey| node.key(key).is_some();
+    // What a node runs says more about it than a default type.
+    let kind = match (node.kind, own_text(NodeKey::Run), own_text(NodeKey::Prompt)) {
+        (None, false, false) => defaults.kind,
+        (kind, ..) => kind,
+    };
+    let is_command = kind.map_or(own_text(NodeKey::Run), |kind| kind.value == RawKind::Command);
+    let is_agent = kind.map_or(own_text(NodeKey::Prompt), |kind| kind.value == RawKind::Agent);
+    let is_gate = kind.is_some_and(|kind| kind.value == RawKind::Gate);
+    let own_place = own_text(NodeKey::Cwd) || own_text(NodeKey::Worktree);
+    node.kind = kind;
+    for &(key, at) in &defaults.keys {
+        let is_taken = node.key(key).is_some()
+            || key.is_own()
+            || is_gate && !key.is_for_gates()
+            || is_command && key.is_for_agents()
+            || is_agent && key == NodeKey::Run
+            || own_place && matches!(key, NodeKey::Cwd | NodeKey::Worktree);
+        if !is_taken {
+            take(&mut node, defaults, key);
+            node.keys.push((key, at));
+        }
+    }
+    node
+}
+
+fn take(node: &mut RawNode, defaults: &RawNode, key: NodeKey) {
+    match key {
+        NodeKey::Description => node.description.clone_from(&defaults.description),
+        NodeKey::Run => node.run.clone_from(&defaults.run),
+        NodeKey::Prompt => node.prompt.clone_from(&defaults.prompt),
+        NodeKey::Worktree => node.worktree.clone_from(&defaults.worktree),
+        NodeKey::Access => node.access = defaults.access,
+        NodeKey::Cwd => node.cwd.clone_from(&defaults.cwd),
+        NodeKey::Env => node.env.clone_from(&defaults.env),
+        NodeKey::Timeout => node.timeout = defaults.timeout,
+        NodeKey::SuccessCheck => node.check.clone_from(&defaults.check),
+        NodeKey::Retry => node.retry.clone_from(&defaults.retry),
+        NodeKey::Handoff => node.wants_session = defaults.wants_session,
+        NodeKey::Grace => node.grace = defaults.grace,
+        NodeKey::OutputMax => node.output_max = defaults.output_max,
+        // Settled before, or never a default.
+        NodeKey::Type
+        | NodeKey::Id
+        | NodeKey::DependsOn
+        | NodeKey::Feedback
+        | NodeKey::Use
+        | NodeKey::With => {}
+        // Checked where they stand; nothing of them is kept but that they were given.
+        NodeKey::AllowedTools
+        | NodeKey::PermissionMode
+        | NodeKey::Agent
+        | NodeKey::BudgetUsd
+        | NodeKey::Runtime
+        | NodeKey::Model
+        | NodeKey::Protect
+        | NodeKey::Scope
+        | NodeKey::ExpectChanges
+        | NodeKey::OnFault => {}
+    }
+}
+
+/// Returns where a node stands: its id, else the node itself.
+pub(super) fn place(node: &RawNode, tree: &Tree) -> Pos {
+    node.id.as_ref().map_or(tree.at, |id| id.at)
+}

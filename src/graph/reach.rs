@@ -1,0 +1,228 @@
+//! Who comes before whom: cycles, and which nodes are ancestors of which.
+//!
+//! Works on plain indices, without recursion, also where there are cycles.
+
+use std::collections::VecDeque;
+
+use petgraph::graph::{DiGraph, NodeIndex};
+
+/// Ancestors are asked for this many at a time: one pass over the graph answers them all, in memory
+/// that grows with the nodes only.
+const CHUNK: usize = 512;
+const WORDS: usize = CHUNK / 64;
+
+/// Edges of a graph that may have cycles, and its nodes in an order that respects all others.
+#[derive(Debug)]
+pub(super) struct Reach {
+    /// For each node, what it waits for.
+    before: Vec<Vec<u32>>,
+    /// Groups of nodes that wait for each other; dependencies first. Most have one node.
+    groups: Vec<Vec<u32>>,
+}
+
+impl Reach {
+    /// Returns the graph in which node `n` waits for `before[n]`.
+    pub fn new(before: Vec<Vec<u32>>) -> Reach {
+        let edges = before.iter().map(Vec::len).sum();
+        let mut graph: DiGraph<(), (), u32> = DiGraph::with_capacity(before.len(), edges);
+        for _ in &before {
+            graph.add_node(());
+        }
+        for (at, befores) in before.iter().enumerate() {
+            for from in befores {
+                graph.add_edge(NodeIndex::new(*from as usize), NodeIndex::new(at), ());
+            }
+        }
+        // Not Tarjan's: petgraph's recurses.
+        let mut groups: Vec<Vec<u32>> = petgraph::algo::kosaraju_scc(&graph)
+            .into_iter()
+            .rev()
+            .map(|group| group.into_iter().map(|ix| ix.index() as u32).collect())
+            .collect();
+        groups.iter_mut().for_each(|group| group.sort_unstable());
+        Reach { before, groups }
+    }
+
+    /// Returns one shortest cycle of every group of nodes that wait for each other, each from the node
+    /// that comes first in the file, in the order "waits for", the first not repeated.
+    pub fn cycles(&self) -> Vec<Vec<u32>> {
+        let mut found: Vec<Vec<u32>> = self
+            .groups
+            .iter()
+            .filter(|group| group.len() > 1 || self.before[group[0] as usize].contains(&group[0]))
+            .map(|group| self.cycle_from(group[0], group))
+            .collect();
+        found.sort_unstable_by_key(|cycle| cycle[0]);
+        found
+    }
+
+    fn cycle_from(&self, start: u32, group: &[u32]) -> Vec<u32> {
+        let place = |node: u32| group.binary_search(&node).ok();
+        let mut came_from = vec![None; group.len()];
+        let mut queue = VecDeque::from([start]);
+        while let Some(node) = queue.pop_front() {
+            for &next in &self.before[node as usize] {
+                if next == start {
+                    let mut path = vec![node];
+                    while let Some(earlier) =
+                        path.last().and_then(|last| place(*last)).and_then(|at| came_from[at])
+                    {
+                        path.push(earlier);
+                    }
+                    path.reverse();
+                    return path;
+                }
+                if let Some(at) = place(next)
+                    && came_from[at].is_none()
+                {
+                    came_from[at] = Some(node);
+                    queue.push_back(next);
+                }
+            }
+        }
+        vec![start]
+    }
+
+    /// Returns which nodes are on a cycle.
+    pub fn on_cycles(&self) -> Vec<bool> {
+        let mut on = vec![false; self.before.len()];
+        for group in self.groups.iter().filter(|group| group.len() > 1) {
+            group.iter().for_each(|node| on[*node as usize] = true);
+        }
+        on
+    }
+
+    /// Returns, for each question `(node, mark)`, whether an ancestor of `node` bears `mark`.
+    ///
+    /// `marks` holds the nodes that bear each mark.
+    pub fn has_ancestor(&self, questions: &[(u32, usize)], marks: &[Vec<u32>]) -> Vec<bool> {
+        let mut answers = vec![false; questions.len()];
+        for (chunk, marks) in marks.chunks(CHUNK).enumerate() {
+            let above = self.marks_above(marks);
+            for ((node, mark), answer) in questions.iter().zip(&mut answers) {
+                if mark / CHUNK == chunk {
+                    let bit = mark % CHUNK;
+                    *answer = above[*node as usize][bit / 64] & (1 << (bit % 64)) != 0;
+                }
+            }
+        }
+        answers
+    }
+
+    /// Returns for each node the marks of its ancestors, as bits.
+    fn marks_above(&self, marks: &[Vec<u32>]) -> Vec<[u64; WORDS]> {
+        let mut own = vec![[0_u64; WORDS]; self.before.len()];
+        for (bit, bearers) in marks.iter().enumerate() {
+            bearers.iter().for_each(|node| own[*node as usize][bit / 64] |= 1 << (bit % 64));
+        }
+        let mut above = vec![[0_u64; WORDS]; self.before.len()];
+        for group in &self.groups {
+            let mut bits = [0_u64; WORDS];
+            for &node in group {
+                for &from in &self.before[node as usize] {
+                    join(&mut bits, &above[from as usize]);
+                    join(&mut bits, &own[from as usize]);
+                }
+            }
+            group.iter().for_each(|node| above[*node as usize] = bits);
+        }
+        above
+    }
+
+    /// Returns the nodes that have two ancestors among `marked`, in file order, each with two of them.
+    pub fn below_two(&self, marked: &[u32]) -> Vec<(u32, u32, u32)> {
+        let mut is_marked = vec![false; self.before.len()];
+        marked.iter().for_each(|node| is_marked[*node as usize] = true);
+        let mut above: Vec<[Option<u32>; 2]> = vec![[None; 2]; self.before.len()];
+        for group in &self.groups {
+            let mut seen = [None; 2];
+            for from in group.iter().flat_map(|node| &self.before[*node as usize]) {
+                let own = is_marked[*from as usize].then_some(*from);
+                for found in above[*from as usize].into_iter().chain([own]).flatten() {
+                    match seen {
+                        [None, _] => seen[0] = Some(found),
+                        [Some(first), None] if first != found => seen[1] = Some(found),
+                        _ => {}
+                    }
+                }
+            }
+            group.iter().for_each(|node| above[*node as usize] = seen);
+        }
+        let both = |(node, seen): (usize, &[Option<u32>; 2])| Some((node as u32, seen[0]?, seen[1]?));
+        above.iter().enumerate().filter_map(both).collect()
+    }
+
+    /// Returns every node on a path from `first` to `last`, both included; empty where there is none.
+    pub fn between(&self, first: u32, last: u32, after: &[Vec<u32>]) -> Vec<u32> {
+        let forward = walk(first, after);
+        let mut both: Vec<u32> = walk(last, &self.before);
+        let mut is_ahead = vec![false; self.before.len()];
+        forward.iter().for_each(|node| is_ahead[*node as usize] = true);
+        both.retain(|node| is_ahead[*node as usize]);
+        both.sort_unstable();
+        both
+    }
+
+    /// Returns, for each node, what waits for it.
+    pub fn after(&self) -> Vec<Vec<u32>> {
+        let mut after = vec![Vec::new(); self.before.len()];
+        for (node, befores) in self.before.iter().enumerate() {
+            befores.iter().for_each(|from| after[*from as usize].push(node as u32));
+        }
+        after
+    }
+}
+
+fn join(into: &mut [u64; WORDS], from: &[u64; WORDS]) {
+    into.iter_mut().zip(from).for_each(|(into, from)| *into |= from);
+}
+
+fn walk(start: u32, edges: &[Vec<u32>]) -> Vec<u32> {
+    let mut seen = vec![false; edges.len()];
+    seen[start as usize] = true;
+    let mut found = vec![start];
+    let mut at = 0;
+    while let Some(node) = found.get(at).copied() {
+        at += 1;
+        for next in &edges[node as usize] {
+            if !std::mem::replace(&mut seen[*next as usize], true) {
+                found.push(*next);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_knot_gives_one_shortest_cycle() {
+        // 0 → 1 → 2 → 0 with the shortcut 1 → 0; 3 waits for itself; 4 is free; 5 ⇄ 6.
+        let reach = Reach::new(vec![vec![1], vec![2, 0], vec![0], vec![3], vec![0], vec![6], vec![5]]);
+        assert_eq!(reach.cycles(), [vec![0, 1], vec![3], vec![5, 6]]);
+    }
+
+    #[test]
+    fn ancestors_are_found_across_chunks_and_round_cycles() {
+        let count = 3 * CHUNK as u32;
+        let chain = (0..count).map(|node| if node == 0 { vec![] } else { vec![node - 1] }).collect();
+        let reach = Reach::new(chain);
+        let marks: Vec<Vec<u32>> = (0..count).map(|node| vec![node]).collect();
+        let last = count - 1;
+        let questions = [(last, 0), (last, last as usize - 1), (last, last as usize), (0, last as usize)];
+        assert_eq!(reach.has_ancestor(&questions, &marks), [true, true, false, false]);
+        let knot = Reach::new(vec![vec![1], vec![0], vec![0]]);
+        assert_eq!(knot.has_ancestor(&[(2, 0), (0, 0), (2, 1)], &[vec![1], vec![2]]), [true, true, false]);
+    }
+
+    #[test]
+    fn what_lies_between_two_nodes_is_the_body_of_an_arc() {
+        // 0 → 1 → 3, 0 → 2 → 3, and 4 beside.
+        let reach = Reach::new(vec![vec![], vec![0], vec![0], vec![1, 2], vec![0]]);
+        assert_eq!(reach.between(0, 3, &reach.after()), [0, 1, 2, 3]);
+        assert_eq!(reach.between(1, 3, &reach.after()), [1, 3]);
+        assert!(reach.between(4, 3, &reach.after()).is_empty());
+    }
+}

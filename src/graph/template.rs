@@ -1,0 +1,272 @@
+//! Tokens in text: their grammar, their places, and how a template becomes text again.
+//!
+//! Knows the shape of a token, not whether what it names exists: that is `resolve`'s.
+
+use std::borrow::Cow;
+
+use super::model::{Piece, Template};
+use super::problem::Pos;
+use super::reader::At;
+
+/// A stretch of a text as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stretch<'t> {
+    /// Itself; `{{{{` has become `{{`.
+    Text(Cow<'t, str>),
+    /// What stands between `{{` and `}}`, and where in the text the `{{` is.
+    Token { body: &'t str, offset: usize },
+    /// A `{{` without its `}}`, and where in the text it is.
+    Unclosed { offset: usize },
+}
+
+/// A token that follows the grammar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token<'t> {
+    Input(&'t str),
+    Artifact {
+        id: &'t str,
+        inline: bool,
+    },
+    Feedback(&'t str),
+    RunId,
+    LanePath,
+    LaneBranch,
+    LaneBase,
+    OtherLaneBranch(&'t str),
+    OtherLanePath(&'t str),
+    /// Only a fragment knows it.
+    With(&'t str),
+}
+
+/// The tokens of a graph, as they are listed for people.
+pub(super) const TOKENS: [&str; 9] = [
+    "inputs.NAME",
+    "artifacts.ID",
+    "artifacts.ID | inline",
+    "feedback.ID",
+    "run.id",
+    "lane.path",
+    "lane.branch",
+    "lane.base",
+    "lanes.NAME.branch",
+];
+
+/// Returns the stretches of `text`, in order; none of the texts is empty.
+pub(super) fn stretches(text: &str) -> Vec<Stretch<'_>> {
+    let mut found = Vec::new();
+    let mut literal = String::new();
+    let mut at = 0;
+    while let Some(open) = text[at..].find("{{").map(|open| at + open) {
+        literal.push_str(&text[at..open]);
+        let inner = open + 2;
+        if text[inner..].starts_with("{{") {
+            literal.push_str("{{");
+            at = inner + 2;
+            continue;
+        }
+        if !literal.is_empty() {
+            found.push(Stretch::Text(Cow::Owned(std::mem::take(&mut literal))));
+        }
+        match text[inner..].find("}}").map(|close| inner + close) {
+            Some(close) if !text[inner..close].contains("{{") => {
+                found.push(Stretch::Token { body: &text[inner..close], offset: open });
+                at = close + 2;
+            }
+            _ => {
+                found.push(Stretch::Unclosed { offset: open });
+                at = inner;
+            }
+        }
+    }
+    literal.push_str(&text[at..]);
+    if !literal.is_empty() {
+        found.push(Stretch::Text(Cow::Owned(literal)));
+    }
+    found
+}
+
+/// Returns the token that `body`, what stands between the braces, is.
+pub(super) fn token(body: &str) -> Option<Token<'_>> {
+    let (path, filter) = match body.split_once('|') {
+        Some((path, filter)) => (path.trim(), Some(filter.trim())),
+        None => (body.trim(), None),
+    };
+    let (kind, rest) = path.split_once('.')?;
+    let is_name = !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphanumeric() || "._-/+".contains(c));
+    if !is_name {
+        return None;
+    }
+    match (kind, rest, filter) {
+        ("artifacts", id, Some("inline")) => Some(Token::Artifact { id, inline: true }),
+        (_, _, Some(_)) => None,
+        ("artifacts", id, None) => Some(Token::Artifact { id, inline: false }),
+        ("inputs", name, None) => Some(Token::Input(name)),
+        ("feedback", id, None) => Some(Token::Feedback(id)),
+        ("with", name, None) => Some(Token::With(name)),
+        ("run", "id", None) => Some(Token::RunId),
+        ("lane", "path", None) => Some(Token::LanePath),
+        ("lane", "branch", None) => Some(Token::LaneBranch),
+        ("lane", "base", None) => Some(Token::LaneBase),
+        ("lanes", rest, None) => match rest.rsplit_once('.')? {
+            (name, "branch") if !name.is_empty() => Some(Token::OtherLaneBranch(name)),
+            (name, "path") if !name.is_empty() => Some(Token::OtherLanePath(name)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Returns the place in `source` of the `{{` that stands at `offset` in a scalar's text.
+///
+/// A scalar's text differs from its spelling (quotes, escapes, indentation), so braces are counted:
+/// the third in the text is the third in the file. Where the counts differ, the scalar's own place.
+pub(super) fn token_place(source: &str, text: &At<String>, offset: usize, length: usize) -> Pos {
+    let at = text.at;
+    let written = &source[at.start as usize..at.end as usize];
+    let nth = text.value[..offset].matches("{{").count();
+    if written.matches("{{").count() != text.value.matches("{{").count() {
+        return at;
+    }
+    let Some((found, _)) = written.match_indices("{{").nth(nth) else { return at };
+    let before = &written[..found];
+    let start = at.start + found as u32;
+    let end = (start as usize + length).min(at.end as usize) as u32;
+    match before.rsplit_once('\n') {
+        Some((lines, line)) => Pos {
+            line: at.line + lines.matches('\n').count() as u32 + 1,
+            column: line.chars().count() as u32 + 1,
+            start,
+            end,
+            ..at
+        },
+        None => Pos { column: at.column + before.chars().count() as u32, start, end, ..at },
+    }
+}
+
+/// What becomes of values as they land in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quote {
+    /// A shell reads the text: paths, branches and the like become one word each. Inputs stay as
+    /// they are: they are the user's own words, and may be several.
+    Shell,
+    /// Nothing.
+    None,
+}
+
+impl Template {
+    /// Returns the text, with each token replaced by what `lookup` says it stands for.
+    ///
+    /// Errors: the first piece that `lookup` has nothing for.
+    pub fn render(&self, lookup: impl Fn(&Piece) -> Option<String>, quote: Quote) -> Result<String, &Piece> {
+        let mut text = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(literal) => text.push_str(literal),
+                Piece::Input(_) => text.push_str(&lookup(piece).ok_or(piece)?),
+                Piece::ArtifactPath(_)
+                | Piece::ArtifactText(_)
+                | Piece::Feedback(_)
+                | Piece::RunId
+                | Piece::LanePath
+                | Piece::LaneBranch
+                | Piece::LaneBase
+                | Piece::OtherLaneBranch(_)
+                | Piece::OtherLanePath(_) => {
+                    let value = lookup(piece).ok_or(piece)?;
+                    match quote {
+                        Quote::Shell => text.push_str(&shell_word(&value)),
+                        Quote::None => text.push_str(&value),
+                    }
+                }
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// Returns `value` as one word of a POSIX shell; what needs no quotes gets none.
+pub fn shell_word(value: &str) -> Cow<'_, str> {
+    let is_safe = |b: u8| b.is_ascii_alphanumeric() || b"_-./:@%+,=".contains(&b);
+    if !value.is_empty() && value.bytes().all(is_safe) {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(format!("'{}'", value.replace('\'', r"'\''")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::NodeIx;
+
+    #[test]
+    fn texts_are_taken_apart() {
+        let token = |body, offset| Stretch::Token { body, offset };
+        let text = |text| Stretch::Text(Cow::Borrowed(text));
+        for (written, expected) in [
+            ("", vec![]),
+            ("a } }} b", vec![text("a } }} b")]),
+            ("a{{x}}b", vec![text("a"), token("x", 1), text("b")]),
+            ("{{{{ x }}", vec![text("{{ x }}")]),
+            ("{{{{{{ x }}", vec![text("{{"), token(" x ", 4)]),
+            ("é{{ x", vec![text("é"), Stretch::Unclosed { offset: 2 }, text(" x")]),
+            ("{{ a {{ b }}", vec![Stretch::Unclosed { offset: 0 }, text(" a "), token(" b ", 5)]),
+        ] {
+            assert_eq!(stretches(written), expected, "{written}");
+        }
+    }
+
+    #[test]
+    fn tokens_follow_the_grammar() {
+        for (body, expected) in [
+            (" inputs.x-1 ", Token::Input("x-1")),
+            ("artifacts.a/b", Token::Artifact { id: "a/b", inline: false }),
+            (" artifacts.a.b|inline ", Token::Artifact { id: "a.b", inline: true }),
+            ("feedback.r", Token::Feedback("r")),
+            ("run.id", Token::RunId),
+            ("lane.base", Token::LaneBase),
+            ("lanes.a.b.branch", Token::OtherLaneBranch("a.b")),
+            ("lanes.a.path", Token::OtherLanePath("a")),
+        ] {
+            assert_eq!(token(body), Some(expected), "{body}");
+        }
+        for bad in [
+            "",
+            "x",
+            ".x",
+            "inputs.",
+            "Inputs.x",
+            "inputs.x | inline",
+            "inputs.a b",
+            "artifacts.a | upper",
+            "run.ID",
+            "lane.name",
+            "lanes.a",
+            "lanes.a.base",
+            "lanes..path",
+            "artifacts.a | inline | inline",
+            "env.X",
+        ] {
+            assert_eq!(token(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn paths_become_one_word_of_a_command_and_inputs_stay() {
+        let template = Template(vec![
+            Piece::Text("cat ".into()),
+            Piece::ArtifactPath(NodeIx(0)),
+            Piece::Text(" ".into()),
+            Piece::Input("flags".into()),
+        ]);
+        let lookup = |piece: &Piece| match piece {
+            Piece::ArtifactPath(_) => Some("/it's $HOME/a b".to_owned()),
+            Piece::Input(_) => Some("-n -v".to_owned()),
+            _ => None,
+        };
+        assert_eq!(template.render(lookup, Quote::Shell).unwrap(), r"cat '/it'\''s $HOME/a b' -n -v");
+        assert_eq!(template.render(lookup, Quote::None).unwrap(), "cat /it's $HOME/a b -n -v");
+        assert_eq!(Template(vec![Piece::RunId]).render(lookup, Quote::None), Err(&Piece::RunId));
+        assert_eq!(shell_word("/plain/path-1.txt"), "/plain/path-1.txt");
+        assert_eq!(shell_word(""), "''");
+    }
+}
