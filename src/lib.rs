@@ -8,6 +8,7 @@ pub mod ids;
 pub mod journal;
 pub mod process;
 pub mod provision;
+pub mod run;
 pub mod schedule;
 pub mod settings;
 pub mod worktree;

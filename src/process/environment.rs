@@ -47,6 +47,20 @@ const GIT_DATES: [&str; 2] = ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"];
 const GIT_NAMES: [&str; 4] =
     ["GIT_AUTHOR_EMAIL", "GIT_AUTHOR_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_NAME"];
 
+/// What an outer run told the node that we were started in; it is not about ours.
+const OUTER_RUN: [&str; 10] = [
+    "OMG_ATTEMPT",
+    "OMG_BASE",
+    "OMG_BRANCH",
+    "OMG_JOB",
+    "OMG_LANE",
+    "OMG_LANE_PATH",
+    "OMG_NODE",
+    "OMG_REPO",
+    "OMG_RUN_DIR",
+    "OMG_RUN_ID",
+];
+
 /// What redirects a lane's install or build into another place.
 const TOOL_PLACE: [&str; 6] =
     ["CARGO_TARGET_DIR", "NODE_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV"];
@@ -96,6 +110,8 @@ impl Environment {
                 || GIT_DATES.contains(&name)
                 || (from_hook && GIT_NAMES.contains(&name))
                 || MODEL_KEYS.contains(&name)
+                || OUTER_RUN.contains(&name)
+                || ["OMG_ARTIFACT_", "OMG_LANE_", "OMG_PORT"].iter().any(|outer| name.starts_with(outer))
                 || name.starts_with("GIT_TRACE"))
         });
         child

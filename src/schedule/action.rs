@@ -14,8 +14,8 @@ pub enum Action {
         intent: IntentId,
         /// The lane.
         lane: LaneIx,
-        /// Whether a tree of before is set aside first.
-        fresh: bool,
+        /// Whether a tree of before is set aside first; then, whether the branch begins anew too.
+        fresh: Option<bool>,
     },
     /// Install a lane's dependencies; answered by `Provisioned` or `NotProvisioned`.
     Provision {

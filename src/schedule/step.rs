@@ -644,11 +644,15 @@ impl Turn<'_> {
 
     fn acquire(&mut self, lane: LaneIx) -> Result<(), IllegalFact> {
         let intent = self.mint();
-        let fresh = self.state.lane(lane).fresh;
+        // What a passed node committed is on the branch, so the branch stays; else it begins anew.
+        let passed = self.graph.node_ixs().any(|ix| {
+            self.graph.node(ix).lane == Some(lane) && self.state.end_of(ix) == Some(EndState::Passed)
+        });
+        let fresh = self.state.lane(lane).fresh.then_some(!passed);
         self.note(Fact::AcquireRequested {
             lane: self.graph.lane(lane).name.clone(),
             intent: intent.clone(),
-            reason: if fresh { "fresh" } else { "needed" }.to_string(),
+            reason: if fresh.is_some() { "fresh" } else { "needed" }.to_string(),
         })?;
         self.decision.actions.push(Action::Acquire { intent, lane, fresh });
         Ok(())

@@ -1,12 +1,13 @@
 //! A scripted stand-in: lanes in memory, no repository behind them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::lane::LaneRequest;
 use super::{
-    AcquireFault, Acquired, Footprint, How, NotInLanes, Obstacle, Repository, Room, WorktreeError, Worktrees,
+    AcquireFault, Acquired, CommittedFile, Footprint, How, NotInLanes, Obstacle, Repository, Room,
+    WorktreeError, Worktrees,
 };
 use crate::ids::{CommitId, LaneName};
 
@@ -102,6 +103,29 @@ impl Worktrees for FakeWorktrees {
             branch_made: true,
             head: Some(lane.base.clone()),
         })
+    }
+
+    fn retire(&self, _: &Repository, lane: &LaneRequest, _: bool) -> Result<Option<PathBuf>, AcquireFault> {
+        let mut state = self.state();
+        state.calls.push(format!("retire {}", lane.lane));
+        Ok(state.lanes.remove(&lane.path).map(|_| lane.path.with_extension("old-1")))
+    }
+
+    fn tracked(&self, _: &Path, _: &[String]) -> Result<BTreeSet<String>, WorktreeError> {
+        Ok(BTreeSet::new())
+    }
+
+    fn files_at(
+        &self,
+        _: &Repository,
+        _: &CommitId,
+        _: &[String],
+    ) -> Result<BTreeMap<String, CommittedFile>, WorktreeError> {
+        Ok(BTreeMap::new())
+    }
+
+    fn has_identity(&self, _: &Repository) -> Result<bool, WorktreeError> {
+        Ok(true)
     }
 
     fn release(&self, _: &Repository, lane: &LaneRequest) -> Result<(), WorktreeError> {

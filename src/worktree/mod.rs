@@ -14,7 +14,10 @@ mod observe;
 mod preflight;
 pub mod receipt;
 pub mod rescue;
+mod retire;
+pub mod sight;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::ids::{CommitId, LaneName};
@@ -24,6 +27,7 @@ pub use git::{Git, GitError};
 pub use lane::{LaneHistory, LaneRequest};
 pub use lock::{LaneLock, RepositoryLock};
 pub use observe::{Entry, entry_for, gone_aside, lock_of, marked, set_aside};
+pub use sight::CommittedFile;
 
 /// A repository as found from some folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -243,6 +247,30 @@ pub trait Worktrees: Send + Sync {
     /// Durable on return as far as git's own files are.
     fn acquire(&self, repository: &Repository, lane: &LaneRequest) -> Result<Acquired, AcquireFault>;
 
+    /// Sets the tree of a lane aside whole, as `<lane>.old-<n>` with its HEAD detached, so that the
+    /// next acquire makes a fresh one: where `anew` on a new branch at base, else on its branch as
+    /// it is. Returns where the old tree is; `None` where there was none. Idempotent.
+    fn retire(
+        &self,
+        repository: &Repository,
+        lane: &LaneRequest,
+        anew: bool,
+    ) -> Result<Option<PathBuf>, AcquireFault>;
+
+    /// Returns which of `names` git tracks in the checkout at `root`.
+    fn tracked(&self, root: &Path, names: &[String]) -> Result<BTreeSet<String>, WorktreeError>;
+
+    /// Returns those of `names` that `commit` has as plain files, with their content.
+    fn files_at(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        names: &[String],
+    ) -> Result<BTreeMap<String, CommittedFile>, WorktreeError>;
+
+    /// Returns whether git knows who commits here.
+    fn has_identity(&self, repository: &Repository) -> Result<bool, WorktreeError>;
+
     /// Unlocks a lane that is kept at leg end. A lane that is gone, unlocked or locked by somebody
     /// else is left as it is. Idempotent.
     fn release(&self, repository: &Repository, lane: &LaneRequest) -> Result<(), WorktreeError>;
@@ -294,6 +322,32 @@ impl Worktrees for GitWorktrees {
         make::acquire(&self.git, repository, lane)
     }
 
+    fn retire(
+        &self,
+        repository: &Repository,
+        lane: &LaneRequest,
+        anew: bool,
+    ) -> Result<Option<PathBuf>, AcquireFault> {
+        retire::retire(&self.git, repository, lane, anew)
+    }
+
+    fn tracked(&self, root: &Path, names: &[String]) -> Result<BTreeSet<String>, WorktreeError> {
+        sight::tracked(&self.git, root, names)
+    }
+
+    fn files_at(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        names: &[String],
+    ) -> Result<BTreeMap<String, CommittedFile>, WorktreeError> {
+        sight::files_at(&self.git, repository, commit, names)
+    }
+
+    fn has_identity(&self, repository: &Repository) -> Result<bool, WorktreeError> {
+        sight::has_identity(&self.git, repository)
+    }
+
     fn release(&self, repository: &Repository, lane: &LaneRequest) -> Result<(), WorktreeError> {
         make::release(&self.git, repository, lane)
     }
@@ -334,6 +388,31 @@ impl Worktrees for RefusingWorktrees {
             detail: WorktreeError::Refused { call: "Worktrees::acquire" }.to_string(),
             hint: "report this".into(),
         })
+    }
+
+    fn retire(&self, _: &Repository, _: &LaneRequest, _: bool) -> Result<Option<PathBuf>, AcquireFault> {
+        Err(AcquireFault {
+            class: AcquireClass::Bug,
+            detail: WorktreeError::Refused { call: "Worktrees::retire" }.to_string(),
+            hint: "report this".into(),
+        })
+    }
+
+    fn tracked(&self, _: &Path, _: &[String]) -> Result<BTreeSet<String>, WorktreeError> {
+        Err(WorktreeError::Refused { call: "Worktrees::tracked" })
+    }
+
+    fn files_at(
+        &self,
+        _: &Repository,
+        _: &CommitId,
+        _: &[String],
+    ) -> Result<BTreeMap<String, CommittedFile>, WorktreeError> {
+        Err(WorktreeError::Refused { call: "Worktrees::files_at" })
+    }
+
+    fn has_identity(&self, _: &Repository) -> Result<bool, WorktreeError> {
+        Err(WorktreeError::Refused { call: "Worktrees::has_identity" })
     }
 
     fn release(&self, _: &Repository, _: &LaneRequest) -> Result<(), WorktreeError> {

@@ -1,0 +1,179 @@
+//! The loop: what happened → what follows → durable → done.
+
+use std::rc::Rc;
+
+use tokio::sync::mpsc;
+
+use super::perform::Stage;
+use super::signals::Ask;
+use super::sweep;
+use super::{Observer, RunError};
+use crate::ids::IntentId;
+use crate::journal::store::Journal;
+use crate::schedule::event::LegStart;
+use crate::schedule::fact::{Fact, RunStatus, StopReason};
+use crate::schedule::state::{Names, RunState};
+use crate::schedule::{Action, Event, step};
+
+/// How a leg ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegReport {
+    /// How the run stands.
+    pub status: RunStatus,
+    /// Why the leg was asked to stop, where it was.
+    pub stop: Option<StopReason>,
+}
+
+/// A leg on its way.
+pub struct Driver {
+    /// The actuators.
+    pub stage: Rc<Stage>,
+    /// The journal; who has it holds the run's lock.
+    pub journal: Journal,
+    /// Where the run stands.
+    pub state: RunState,
+    /// Names to places.
+    pub names: Names,
+    /// Where answers come from.
+    pub answers: mpsc::UnboundedReceiver<Event>,
+    /// What the user's signals ask for.
+    pub asks: mpsc::UnboundedReceiver<Ask>,
+    /// Who is told.
+    pub observer: Rc<dyn Observer>,
+}
+
+/// Runs a leg to its end, its cleanup included; must be called inside a tokio `LocalSet`.
+///
+/// Each batch of facts is durable before any action that follows from it begins.
+/// Errors: the journal failed, or a bug; every node is then ended by the supervisor, and lanes stay.
+pub async fn drive(mut driver: Driver, start: LegStart) -> Result<LegReport, RunError> {
+    driver.take(vec![Event::LegStarted(Box::new(start))])?;
+    let mut lost = driver.stage.seams.spawner.lost();
+    loop {
+        let mut events = Vec::new();
+        tokio::select! {
+            biased;
+            Some(ask) = driver.asks.recv() => match ask {
+                Ask::Stop(reason) => events.push(Event::StopRequested(reason)),
+                Ask::Now => events.push(Event::StopNow),
+                Ask::Abandon(signal) => return Err(RunError::Abandoned { signal }),
+            },
+            () = gone(&mut lost) => events.push(Event::StopRequested(StopReason::SupervisorLost)),
+            Some(event) = driver.answers.recv() => events.push(event),
+        }
+        while let Ok(event) = driver.answers.try_recv() {
+            events.push(event);
+        }
+        if driver.take(events)? {
+            break;
+        }
+    }
+    driver.clean_up().await?;
+    let status = driver.state.status();
+    driver.record(vec![Fact::RunFinished { status }])?;
+    Ok(LegReport { status, stop: driver.state.stop })
+}
+
+/// Returns when the supervisor is gone; never where nobody can tell.
+async fn gone(lost: &mut Option<tokio::sync::oneshot::Receiver<()>>) {
+    match lost {
+        Some(receiver) => {
+            let _ = receiver.await;
+            *lost = None;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+impl Driver {
+    /// Takes events in as one batch. Returns whether the leg is settled.
+    fn take(&mut self, events: Vec<Event>) -> Result<bool, RunError> {
+        let mut facts = Vec::new();
+        let mut actions = Vec::new();
+        for event in events {
+            let decision = step(&mut self.state, &self.stage.file.graph, &self.names, &event)
+                .map_err(|error| RunError::Bug(error.to_string()))?;
+            tracing::debug!(?event, facts = decision.facts.len(), actions = ?decision.actions, "step");
+            facts.extend(decision.facts);
+            actions.extend(decision.actions);
+        }
+        self.append(facts)?;
+        let settled = actions.contains(&Action::Settled);
+        for action in actions {
+            self.stage.perform(action, |lane| self.state.lane(lane).clone());
+        }
+        Ok(settled)
+    }
+
+    /// Makes facts durable and tells of them.
+    fn append(&mut self, facts: Vec<Fact>) -> Result<(), RunError> {
+        let records = self.journal.append(&facts, self.stage.seams.clock.now())?;
+        for record in &records {
+            self.observer.recorded(record, &self.journal.line(record));
+        }
+        Ok(())
+    }
+
+    /// Makes facts true and durable that come from outside the scheduler.
+    pub fn record(&mut self, facts: Vec<Fact>) -> Result<(), RunError> {
+        let (leg, generation) = (self.state.leg, self.state.generation);
+        for fact in &facts {
+            self.state
+                .apply(&self.stage.file.graph, &self.names, leg, generation, fact)
+                .map_err(|error| RunError::Bug(error.to_string()))?;
+        }
+        self.append(facts)
+    }
+
+    /// Gives every lane that this leg touched its verdict, several at a time.
+    async fn clean_up(&mut self) -> Result<(), RunError> {
+        let lanes = sweep::lanes_to_sweep(&self.state);
+        let deadline = tokio::time::Instant::now() + sweep::SWEEP_TIME;
+        let mut waiting = Vec::new();
+        let mut intents = Vec::new();
+        for lane in lanes {
+            let intent = IntentId::new(self.state.generation, self.state.next_intent);
+            let name = self.stage.file.graph.lane(lane).name.clone();
+            self.state.next_intent += 1;
+            intents.push(Fact::CleanupRequested {
+                lane: name,
+                intent: intent.clone(),
+                reason: "leg-end".into(),
+            });
+            waiting.push((lane, intent));
+        }
+        self.record(intents)?;
+        let (tell, mut done) = mpsc::unbounded_channel();
+        let mut waiting = waiting.into_iter();
+        let mut running = 0;
+        loop {
+            while running < self.state.slots
+                && let Some((lane, intent)) = waiting.next()
+            {
+                let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+                let policy = sweep::policy(&self.stage, lane);
+                let Some(request) = sweep::request(&self.stage, &self.state, lane, policy, left) else {
+                    continue;
+                };
+                let (stage, tell) = (Rc::clone(&self.stage), tell.clone());
+                tokio::task::spawn_local(async move {
+                    let _ = tell.send(sweep::sweep(&stage, request, intent).await);
+                });
+                running += 1;
+            }
+            if running == 0 {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                Some(fact) = done.recv() => {
+                    running -= 1;
+                    self.record(vec![fact])?;
+                }
+                Some(Ask::Abandon(signal)) = self.asks.recv() => return Err(RunError::Abandoned { signal }),
+                // A signal more does not hurry the cleanup: it is what keeps work safe.
+                else => return Ok(()),
+            }
+        }
+    }
+}

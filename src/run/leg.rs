@@ -1,0 +1,175 @@
+//! A leg's claim on its run: the lock, the generation, and what a dead leg left behind.
+#![expect(clippy::disallowed_methods, reason = "locks, reads and writes the run's own files")]
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{RunDir, RunError};
+use crate::graph::Graph;
+use crate::ids::{Generation, IntentId, Leg, RunId};
+use crate::journal::{Record, RunFile};
+use crate::process::protocol::JobExit;
+use crate::process::{supervisor, table};
+use crate::schedule::Fact;
+use crate::schedule::fault::Exit;
+
+/// How long a supervisor that lost its runner has for ending its nodes, beyond their grace.
+const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Who holds a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The process.
+    pub pid: u32,
+    /// Its start time, clock ticks since boot.
+    pub start_time: u64,
+    /// Its generation.
+    pub generation: Generation,
+    /// Its leg.
+    pub leg: Leg,
+}
+
+/// A claim on a run. The lock is held for as long as this lives.
+#[derive(Debug)]
+pub struct Claim {
+    lock: File,
+    /// The generation that was claimed.
+    pub generation: Generation,
+}
+
+/// Makes the folder of a new run, private to the user, and writes its `run.json`. Durable on return.
+///
+/// Errors: `AlreadyExists` where the run id is taken.
+pub fn create(dir: &RunDir, file: &RunFile) -> io::Result<()> {
+    let runs = dir.root().parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(runs)?;
+    DirBuilder::new().mode(0o700).create(dir.root())?;
+    let draft = dir.root().join("run.draft");
+    let mut out = File::create(&draft)?;
+    out.write_all(&serde_json::to_vec_pretty(file)?)?;
+    out.sync_data()?;
+    fs::rename(&draft, dir.run_file())?;
+    File::open(dir.root())?.sync_all()?;
+    File::open(runs)?.sync_all()
+}
+
+/// Returns what a run is.
+pub fn load(dir: &RunDir) -> Result<RunFile, RunError> {
+    let path = dir.run_file();
+    let io = |source| RunError::Io { path: path.clone(), source };
+    let bytes = fs::read(&path).map_err(io)?;
+    serde_json::from_slice(&bytes).map_err(|error| io(error.into()))
+}
+
+/// Returns who holds a run; `None` where nobody alive does.
+pub fn holder(dir: &RunDir) -> Option<Holder> {
+    let file = File::open(dir.lock()).ok()?;
+    match file.try_lock_shared() {
+        Ok(()) => None,
+        Err(_) => Some(read_holder(dir).unwrap_or(Holder {
+            pid: 0,
+            start_time: 0,
+            generation: Generation(0),
+            leg: Leg(0),
+        })),
+    }
+}
+
+fn read_holder(dir: &RunDir) -> Option<Holder> {
+    let text = fs::read_to_string(dir.lock()).ok()?;
+    let mut words = text.split_whitespace().map(str::parse::<u64>);
+    let mut next = || words.next()?.ok();
+    Some(Holder {
+        pid: next()? as u32,
+        start_time: next()?,
+        generation: Generation(next()?),
+        leg: Leg(next()? as u32),
+    })
+}
+
+/// Takes the run's lock and raises its generation. Durable on return.
+///
+/// Errors: a living process holds it, or its files can't be used.
+pub fn claim(dir: &RunDir, run: &RunId, records: &[Record]) -> Result<Claim, RunError> {
+    let path = dir.lock();
+    let io = |source| RunError::Io { path: path.clone(), source };
+    let mut lock =
+        OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(io)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => {
+            let holder = read_holder(dir);
+            return Err(RunError::Held {
+                run: run.clone(),
+                pid: holder.map_or(0, |holder| holder.pid),
+                leg: holder.map_or(0, |holder| holder.leg.0),
+            });
+        }
+        Err(fs::TryLockError::Error(error)) => return Err(io(error)),
+    }
+    let written = records.last().map_or(0, |record| record.r#gen.0);
+    let claimed = read_holder(dir).map_or(0, |holder| holder.generation.0);
+    let generation = Generation(written.max(claimed) + 1);
+    let leg = last_leg(records).0 + 1;
+    let pid = std::process::id();
+    let start_time = table::start_time(pid).unwrap_or(0);
+    lock.set_len(0).map_err(io)?;
+    writeln!(lock, "{pid} {start_time} {} {leg}", generation.0).map_err(io)?;
+    lock.sync_data().map_err(io)?;
+    let _ = fs::remove_file(dir.cancel());
+    Ok(Claim { lock, generation })
+}
+
+/// Returns the number of the last leg; 0 before the first.
+pub fn last_leg(records: &[Record]) -> Leg {
+    records.last().map_or(Leg(0), |record| record.leg)
+}
+
+/// Ends whatever a dead leg left running, before anything else is done. Returns the names of what
+/// had to be killed.
+pub fn end_leftovers(dir: &RunDir, graph: Option<&Graph>) -> Result<Vec<String>, RunError> {
+    let grace = graph
+        .map(|graph| graph.nodes().iter().map(|node| node.grace).max().unwrap_or_default())
+        .unwrap_or_default();
+    supervisor::outlive_supervisor(dir.root(), grace + SUPERVISOR_PATIENCE)
+        .map_err(|source| RunError::Io { path: dir.root().join("supervisor.lock"), source })?;
+    Ok(supervisor::end_survivors(dir.root()))
+}
+
+/// Returns the exits on disk of acts that have no end in the journal.
+pub fn exits_on_disk(dir: &RunDir, graph: &Graph, records: &[Record]) -> Vec<(IntentId, Exit)> {
+    let mut open: Vec<(IntentId, crate::ids::NodeId, u32)> = Vec::new();
+    for record in records {
+        match &record.fact {
+            Fact::DispatchRequested { node, attempt, intent, .. } => {
+                open.push((intent.clone(), node.clone(), *attempt));
+            }
+            Fact::AttemptFinished { intent, .. } | Fact::DispatchFailed { intent, .. } => {
+                open.retain(|(other, ..)| other != intent);
+            }
+            _ => {}
+        }
+    }
+    open.into_iter()
+        .filter_map(|(intent, node, attempt)| {
+            let bytes = fs::read(dir.attempt_exit(&node, attempt)).ok()?;
+            let exit: JobExit = serde_json::from_slice(&bytes).ok()?;
+            if exit.job != intent.as_str() {
+                return None;
+            }
+            let ix = graph.node_ix(node.as_str())?;
+            let matches = super::perform::result_matches(graph, ix, &dir.result(&node));
+            Some((intent, super::perform::exit_of(&exit, matches, None)))
+        })
+        .collect()
+}
+
+impl Claim {
+    /// Gives the run free for the next leg.
+    pub fn release(self) {
+        drop(self.lock);
+    }
+}

@@ -1,0 +1,69 @@
+//! The shell around the scheduler: one loop that turns the world's answers into events, makes what
+//! follows durable, and only then has it done.
+
+pub mod driver;
+pub mod environment;
+pub mod layout;
+pub mod leg;
+pub mod perform;
+pub mod seams;
+pub mod signals;
+pub mod sweep;
+
+pub use driver::{LegReport, drive};
+pub use layout::RunDir;
+pub use seams::{Clock, Seams};
+
+use crate::journal::Record;
+
+/// Who is told what happens in a leg, as it happens. Must not block for long.
+pub trait Observer {
+    /// A record is durable. `line` is it as it stands in the journal.
+    fn recorded(&self, record: &Record, line: &str);
+
+    /// Something a person should know that is no fact of the run.
+    fn warn(&self, line: &str);
+}
+
+/// Why a leg could not go on. Every lane and file is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The journal can't be written or read.
+    #[error(transparent)]
+    Journal(#[from] crate::journal::JournalError),
+    /// A living process holds the run.
+    #[error("run `{run}` is held by a living process (pid {pid}, leg {leg})")]
+    Held {
+        /// The run.
+        run: crate::ids::RunId,
+        /// The process.
+        pid: u32,
+        /// Its leg.
+        leg: u32,
+    },
+    /// A file of the run can't be used.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A record does not fit the run.
+    #[error("record {seq} of the journal does not fit the run's graph: {reason}")]
+    Unfit {
+        /// Its number.
+        seq: u64,
+        /// Why.
+        reason: String,
+    },
+    /// An event could not have happened.
+    #[error("bug: {0}")]
+    Bug(String),
+    /// The third signal: the leg is left as it is.
+    #[error("stopped at once; the next `omg resume` or `omg gc` cleans up")]
+    Abandoned {
+        /// The signal.
+        signal: i32,
+    },
+}

@@ -1,0 +1,531 @@
+//! One action, one actuator. Each answers with one event that echoes its intent.
+#![expect(clippy::disallowed_methods, reason = "reads results and hands folders to jobs")]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+
+use tokio::sync::mpsc;
+
+use super::environment::Place;
+use super::{Observer, RunDir, Seams};
+use crate::graph::Graph;
+use crate::graph::template::Quote;
+use crate::ids::{IntentId, LaneIx, NodeIx};
+use crate::journal::RunFile;
+use crate::process::client::{end_of, start_of};
+use crate::process::environment::Environment;
+use crate::process::protocol::{JobExit, JobSpec, Text, pairs};
+use crate::process::{JobEnd, JobStart};
+use crate::provision::apply::{self, Site};
+use crate::provision::plan::{HOOK_PLACES, Hook, MARKERS, ProvisionPlan, Seen, plan};
+use crate::provision::receipt::{self, Standing, probed, read_files};
+use crate::schedule::event::{AcquiredLane, ProvisionFailure, Provisioned};
+use crate::schedule::fault::{Exit, VerifyOutcome};
+use crate::schedule::state::{LaneRecord, MadeLane};
+use crate::schedule::{Action, Event, Fault, FaultClass};
+use crate::worktree::{AcquireClass, How, LaneHistory, LaneRequest, Repository};
+
+/// What the actuators of a leg work with.
+pub struct Stage {
+    /// What the run is.
+    pub file: Rc<RunFile>,
+    /// Its folder.
+    pub dir: RunDir,
+    /// What omg itself was started with.
+    pub parent: Environment,
+    /// The ways into the world.
+    pub seams: Seams,
+    /// The repository; there is one where the graph has lanes.
+    pub repository: Option<Repository>,
+    /// Where answers go.
+    pub answers: mpsc::UnboundedSender<Event>,
+    /// Who is told what is no fact.
+    pub observer: Rc<dyn Observer>,
+    /// The lock for installs that may not run side by side.
+    pub cache_lock: std::path::PathBuf,
+    /// The job in which an act is now.
+    pub jobs: RefCell<BTreeMap<IntentId, String>>,
+    /// How each lane was provisioned in this leg.
+    pub plans: RefCell<BTreeMap<LaneIx, ProvisionPlan>>,
+    /// The lanes that were made.
+    pub lanes: RefCell<Vec<Option<MadeLane>>>,
+}
+
+/// Bytes of a log that `output_matches` looks at, and of a result that `result_matches` does.
+const MATCHED_MAX: u64 = 1 << 20;
+
+impl Stage {
+    fn graph(&self) -> &Graph {
+        &self.file.graph
+    }
+
+    fn answer(&self, event: Event) {
+        // The loop may be over already; then nobody waits for this.
+        let _ = self.answers.send(event);
+    }
+
+    /// Returns what is asked of a lane, with what the journal knows of it.
+    pub fn lane_request(&self, lane: LaneIx, record: &LaneRecord) -> Option<LaneRequest> {
+        let repository = self.file.repository.as_ref()?;
+        let name = &self.graph().lane(lane).name;
+        Some(LaneRequest {
+            run: self.file.run_id.clone(),
+            lane: name.clone(),
+            path: repository.path_of(name),
+            branch: repository.branch_of(&self.file.run_id, name),
+            base: repository.base_of(name).clone(),
+            history: LaneHistory {
+                branch_made_by_run: record.branch_made,
+                kept_by_earlier_leg: record.branch_kept,
+                acquire_open: record.acquire_open,
+            },
+        })
+    }
+
+    /// Does one action. Returns at once; the answer comes as an event.
+    ///
+    /// `record` is the state's record of the action's lane. `Settled` is the loop's own.
+    pub fn perform(self: &Rc<Stage>, action: Action, record: impl Fn(LaneIx) -> LaneRecord) {
+        match action {
+            Action::Acquire { intent, lane, fresh } => self.acquire(intent, lane, fresh, &record(lane)),
+            Action::Provision { intent, lane, number } => {
+                let stage = Rc::clone(self);
+                tokio::task::spawn_local(async move { stage.provision(intent, lane, number).await });
+            }
+            Action::Dispatch { intent, node, attempt } => {
+                let stage = Rc::clone(self);
+                tokio::task::spawn_local(async move { stage.dispatch(intent, node, attempt).await });
+            }
+            Action::Verify { intent, node, attempt } => {
+                let stage = Rc::clone(self);
+                tokio::task::spawn_local(async move { stage.verify(intent, node, attempt).await });
+            }
+            Action::End { intent, now } => {
+                let job = self.jobs.borrow().get(&intent).cloned();
+                if let Some(job) = job {
+                    self.seams.spawner.end(&job, now);
+                }
+            }
+            Action::Arm { timer, after } => {
+                let stage = Rc::clone(self);
+                tokio::task::spawn_local(async move {
+                    tokio::time::sleep(after).await;
+                    stage.answer(Event::TimerFired(timer));
+                });
+            }
+            Action::Settled => {}
+        }
+    }
+
+    fn acquire(self: &Rc<Stage>, intent: IntentId, lane: LaneIx, fresh: Option<bool>, record: &LaneRecord) {
+        let (Some(request), Some(repository)) = (self.lane_request(lane, record), self.repository.clone())
+        else {
+            let fault = Fault::new(FaultClass::Bug, "a lane without a repository");
+            return self.answer(Event::NotAcquired { intent, fault });
+        };
+        let worktrees = std::sync::Arc::clone(&self.seams.worktrees);
+        let stage = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let wanted = request.clone();
+            let made = tokio::task::spawn_blocking(move || {
+                let mut request = request;
+                if let Some(anew) = fresh {
+                    worktrees.retire(&repository, &request, anew)?;
+                    if anew {
+                        request.history = LaneHistory::default();
+                    }
+                }
+                worktrees.acquire(&repository, &request)
+            })
+            .await;
+            let event = match made {
+                Ok(Ok(made)) => {
+                    let lane_made = MadeLane {
+                        path: made.path.clone(),
+                        branch: wanted.branch.clone(),
+                        base: wanted.base.clone(),
+                        git_dir: made.git_dir.clone(),
+                    };
+                    stage.lanes.borrow_mut()[lane.at()] = Some(lane_made);
+                    let how = match made.how {
+                        How::Created => "created",
+                        How::Reattached => "reattached",
+                        How::Reused => "reused",
+                        How::Finished => "finished",
+                    };
+                    Event::Acquired {
+                        intent,
+                        lane: AcquiredLane {
+                            how: how.into(),
+                            path: made.path,
+                            branch: wanted.branch,
+                            base: wanted.base,
+                            branch_made: made.branch_made,
+                            git_dir: made.git_dir,
+                        },
+                    }
+                }
+                Ok(Err(fault)) => {
+                    let class = acquire_class(fault.class);
+                    let detail = format!("{} ({})", fault.detail, fault.hint);
+                    Event::NotAcquired { intent, fault: Fault::new(class, detail) }
+                }
+                Err(error) => {
+                    Event::NotAcquired { intent, fault: Fault::new(FaultClass::Bug, error.to_string()) }
+                }
+            };
+            stage.answer(event);
+        });
+    }
+
+    fn place<'a>(&'a self, lanes: &'a [Option<MadeLane>]) -> Place<'a> {
+        Place { file: &self.file, dir: &self.dir, parent: &self.parent, lanes }
+    }
+
+    /// Looks at a lane as provisioning sees it.
+    async fn seen(&self, lane: LaneIx, root: &Path) -> Result<Seen, String> {
+        let further = self.graph().provision(lane).inputs.clone();
+        let names = probed(&further);
+        let files = read_files(root, &names);
+        let (Some(repository), Some(file)) = (self.repository.clone(), self.file.repository.as_ref()) else {
+            return Err("a lane without a repository".into());
+        };
+        let base = file.base_of(&self.graph().lane(lane).name).clone();
+        let worktrees = std::sync::Arc::clone(&self.seams.worktrees);
+        let root = root.to_path_buf();
+        let markers: Vec<String> = MARKERS.iter().map(|marker| marker.to_string()).collect();
+        let places: Vec<String> = HOOK_PLACES.iter().map(|place| place.to_string()).collect();
+        let asked = tokio::task::spawn_blocking(move || {
+            let tracked = worktrees.tracked(&root, &markers)?;
+            let hooks = worktrees.files_at(&repository, &base, &places)?;
+            let stray = places
+                .iter()
+                .find(|place| {
+                    repository.top.as_ref().is_some_and(|top| top.join(place).is_file())
+                        && !hooks.contains_key(*place)
+                })
+                .cloned();
+            Ok::<_, crate::worktree::WorktreeError>((tracked, hooks, stray))
+        });
+        let (tracked, mut hooks, stray_hook) =
+            asked.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let hook = HOOK_PLACES.iter().find_map(|place| {
+            let file = hooks.remove(*place)?;
+            Some(Hook { place: place.to_string(), bytes: file.bytes, executable: file.executable })
+        });
+        Ok(Seen { files, tracked, hook, stray_hook })
+    }
+
+    async fn provision(&self, intent: IntentId, lane: LaneIx, number: u32) {
+        let settings = self.graph().provision(lane);
+        let Some(made) = self.lanes.borrow()[lane.at()].clone() else {
+            return self.answer(Event::NotProvisioned { intent, failure: harness("the lane is not made") });
+        };
+        let plan = match self.seen(lane, &made.path).await {
+            Ok(seen) => plan(&settings.choice, &seen),
+            Err(detail) => {
+                return self.answer(Event::NotProvisioned { intent, failure: harness(&detail) });
+            }
+        };
+        let name = &self.graph().lane(lane).name;
+        for warning in &plan.warnings {
+            self.observer.warn(&format!("lane `{name}`: {warning}"));
+        }
+        let site = Site {
+            root: made.path.clone(),
+            git_dir: made.git_dir.clone(),
+            folder: self.dir.lane(name),
+            number,
+            environment: self.place(&self.lanes.borrow()).of_provisioning(lane),
+            shell: self.graph().parts().shell.clone(),
+            timeout: settings.timeout,
+            inputs: settings.inputs.clone(),
+            cache_lock: self.cache_lock.clone(),
+        };
+        self.plans.borrow_mut().insert(lane, plan.clone());
+        if let Standing::Fresh(receipt) = receipt::standing(&site.receipt(), &site.root, &plan) {
+            let receipt = Provisioned {
+                cmd: receipt.cmd,
+                exit_code: receipt.exit_code,
+                duration_ms: 0,
+                fingerprint: receipt.fingerprint,
+                reason: Some("its receipt still holds".into()),
+                skipped: true,
+            };
+            return self.answer(Event::Provisioned { intent, receipt });
+        }
+        let job = |step: usize| {
+            let job = format!("{intent}.{}", step + 1);
+            self.jobs.borrow_mut().insert(intent.clone(), job.clone());
+            job
+        };
+        let clock = Rc::clone(&self.seams.clock);
+        let outcome = apply::apply(&plan, &site, &*self.seams.spawner, &job, &|| clock.now()).await;
+        self.jobs.borrow_mut().remove(&intent);
+        self.answer(match outcome {
+            Ok(receipt) => Event::Provisioned {
+                intent,
+                receipt: Provisioned {
+                    cmd: receipt.cmd,
+                    exit_code: receipt.exit_code,
+                    duration_ms: receipt.duration_ms,
+                    fingerprint: receipt.fingerprint,
+                    reason: receipt.reason,
+                    skipped: false,
+                },
+            },
+            Err(failure) => {
+                let may_differ = failure.cause.may_be_transient();
+                Event::NotProvisioned {
+                    intent,
+                    failure: ProvisionFailure {
+                        cmd: failure.cmd,
+                        exit_code: failure.exit_code,
+                        cause: failure.cause.word().into(),
+                        detail: failure.detail,
+                        log_tail: failure.log_tail,
+                        may_differ,
+                        ended_by_us: failure.ended_by_us,
+                    },
+                }
+            }
+        });
+    }
+
+    /// Returns why a lane's receipt does not hold now; `None` where it does, or there is no lane.
+    fn not_fit(&self, node: NodeIx) -> Option<String> {
+        let lane = self.graph().node(node).lane?;
+        let made = self.lanes.borrow()[lane.at()].clone()?;
+        let plans = self.plans.borrow();
+        let path = self.dir.lane(&self.graph().lane(lane).name).join("receipt.json");
+        match plans.get(&lane).map(|plan| receipt::standing(&path, &made.path, plan)) {
+            Some(Standing::Fresh(_)) => None,
+            Some(Standing::Stale(reason)) => Some(reason),
+            Some(Standing::Missing) | None => Some("its receipt is not there".into()),
+        }
+    }
+
+    async fn dispatch(&self, intent: IntentId, node: NodeIx, attempt: u32) {
+        if let Some(reason) = self.not_fit(node) {
+            return self.answer(Event::LaneStale { intent, reason });
+        }
+        let this = self.graph().node(node);
+        let spec = match self.node_spec(&intent, node, attempt) {
+            Ok(spec) => spec,
+            Err(reason) => {
+                let exit = Exit { not_started: Some(reason), ..Exit::default() };
+                return self.answer(Event::Exited { intent, exit, leftovers: Vec::new() });
+            }
+        };
+        self.jobs.borrow_mut().insert(intent.clone(), spec.job.clone());
+        let job = self.seams.spawner.start(spec);
+        match start_of(job.started).await {
+            JobStart::Started { pid, start_time } => {
+                self.answer(Event::Started { intent: intent.clone(), pid, start_time });
+            }
+            JobStart::NotStarted { reason, disk_full } => {
+                let exit = Exit { not_started: Some(reason), disk_full, ..Exit::default() };
+                return self.answer(Event::Exited { intent, exit, leftovers: Vec::new() });
+            }
+            JobStart::SupervisorLost => {
+                return self.answer(Event::Exited { intent, exit: lost(), leftovers: Vec::new() });
+            }
+        }
+        let end = end_of(job.ended).await;
+        self.jobs.borrow_mut().remove(&intent);
+        let (exit, leftovers) = match end {
+            JobEnd::Exited(exit) => {
+                let matches = result_matches(self.graph(), node, &self.dir.result(&this.id));
+                let missing = matches!(exit.code, Some(126 | 127));
+                let hint = missing.then(|| last_line(&self.dir.attempt_log(&this.id, attempt))).flatten();
+                (exit_of(&exit, matches, hint), exit.leftovers)
+            }
+            JobEnd::SupervisorLost => (lost(), Vec::new()),
+        };
+        self.answer(Event::Exited { intent, exit, leftovers });
+    }
+
+    fn node_spec(&self, intent: &IntentId, node: NodeIx, attempt: u32) -> Result<JobSpec, String> {
+        let graph = self.graph();
+        let this = graph.node(node);
+        let crate::graph::model::NodeKind::Command { run } = &this.kind else {
+            return Err("only command nodes can be started by this build".into());
+        };
+        let lanes = self.lanes.borrow();
+        let place = self.place(&lanes);
+        let line = place.render(node, run, Quote::Shell, &read_result).map_err(|error| error.to_string())?;
+        let environment =
+            place.of_node(node, attempt, intent.as_str(), &read_result).map_err(|error| error.to_string())?;
+        Ok(JobSpec {
+            job: intent.to_string(),
+            argv: shell_argv(graph, &line),
+            cwd: place.folder(node, None, &read_result).map_err(|error| error.to_string())?,
+            environment: pairs(&environment),
+            log: self.dir.attempt_log(&this.id, attempt),
+            result: Some(self.dir.result(&this.id)),
+            record: Some(self.dir.attempt_exit(&this.id, attempt)),
+            output_max: this.output_max,
+            grace_ms: this.grace.as_millis() as u64,
+        })
+    }
+
+    async fn verify(&self, intent: IntentId, node: NodeIx, attempt: u32) {
+        if let Some(reason) = self.not_fit(node) {
+            return self.answer(Event::LaneStale { intent, reason });
+        }
+        let outcome = match self.verify_spec(&intent, node, attempt) {
+            Ok((spec, timeout)) => self.run_verify(&intent, node, spec, timeout).await,
+            Err(reason) => VerifyOutcome::NotStarted(reason),
+        };
+        self.jobs.borrow_mut().remove(&intent);
+        self.answer(Event::Verified { intent, outcome });
+    }
+
+    fn verify_spec(
+        &self,
+        intent: &IntentId,
+        node: NodeIx,
+        attempt: u32,
+    ) -> Result<(JobSpec, std::time::Duration), String> {
+        let graph = self.graph();
+        let this = graph.node(node);
+        let Some(verify) = &this.check.verify else { return Err("there is no `verify`".into()) };
+        let job = format!("{intent}.verify");
+        let lanes = self.lanes.borrow();
+        let place = self.place(&lanes);
+        let text = |error: super::environment::Unrendered| error.to_string();
+        let line = place.render(node, &verify.command, Quote::Shell, &read_result).map_err(text)?;
+        let environment = place.of_node(node, attempt, &job, &read_result).map_err(text)?;
+        let log = self.dir.verify_log(&this.id, attempt);
+        // The log is matched against, so it holds this run of it alone.
+        let _ = fs::remove_file(&log);
+        let spec = JobSpec {
+            job,
+            argv: shell_argv(graph, &line),
+            cwd: place.folder(node, verify.cwd.as_ref(), &read_result).map_err(text)?,
+            environment: pairs(&environment),
+            log,
+            result: None,
+            record: None,
+            output_max: this.output_max,
+            grace_ms: this.grace.as_millis() as u64,
+        };
+        Ok((spec, verify.timeout))
+    }
+
+    async fn run_verify(
+        &self,
+        intent: &IntentId,
+        node: NodeIx,
+        spec: JobSpec,
+        timeout: std::time::Duration,
+    ) -> VerifyOutcome {
+        let (name, log) = (spec.job.clone(), spec.log.clone());
+        self.jobs.borrow_mut().insert(intent.clone(), name.clone());
+        let job = self.seams.spawner.start(spec);
+        match start_of(job.started).await {
+            JobStart::Started { .. } => {}
+            JobStart::NotStarted { reason, .. } => return VerifyOutcome::NotStarted(reason),
+            JobStart::SupervisorLost => return VerifyOutcome::Ended,
+        }
+        let mut ended = std::pin::pin!(end_of(job.ended));
+        let end = match tokio::time::timeout(timeout, ended.as_mut()).await {
+            Ok(end) => end,
+            Err(_) => {
+                self.seams.spawner.end(&name, false);
+                ended.await;
+                return VerifyOutcome::TimedOut;
+            }
+        };
+        match end {
+            JobEnd::SupervisorLost => VerifyOutcome::Ended,
+            JobEnd::Exited(exit) if exit.ended_by_us && !exit.output_overflow => VerifyOutcome::Ended,
+            JobEnd::Exited(exit) => {
+                let pattern = self
+                    .graph()
+                    .node(node)
+                    .check
+                    .verify
+                    .as_ref()
+                    .and_then(|verify| verify.output_matches.as_ref());
+                let output_matches = pattern.is_none_or(|pattern| {
+                    regex::Regex::new(pattern).is_ok_and(|regex| regex.is_match(&read_start(&log)))
+                });
+                VerifyOutcome::Exited { code: exit.code, output_matches }
+            }
+        }
+    }
+}
+
+fn shell_argv(graph: &Graph, line: &str) -> Vec<Text> {
+    graph.parts().shell.iter().map(String::as_str).chain([line]).map(Text::from).collect()
+}
+
+fn harness(detail: &str) -> ProvisionFailure {
+    ProvisionFailure {
+        cmd: None,
+        exit_code: None,
+        cause: "unknown".into(),
+        detail: detail.into(),
+        log_tail: String::new(),
+        may_differ: true,
+        ended_by_us: false,
+    }
+}
+
+/// An act whose supervisor is gone: its leader died with it.
+fn lost() -> Exit {
+    Exit { ended_by_us: true, signal: Some(9), ..Exit::default() }
+}
+
+fn acquire_class(class: AcquireClass) -> FaultClass {
+    match class {
+        AcquireClass::AcquireFailed => FaultClass::WorktreeAcquireFailed,
+        AcquireClass::LaneRefused => FaultClass::LaneRefused,
+        AcquireClass::LaneBranchGone => FaultClass::LaneBranchGone,
+        AcquireClass::DiskFull => FaultClass::DiskFull,
+        AcquireClass::Bug => FaultClass::Bug,
+    }
+}
+
+/// Returns a job's end as the scheduler judges it.
+pub fn exit_of(exit: &JobExit, result_matches: Option<bool>, hint: Option<String>) -> Exit {
+    Exit {
+        code: exit.code,
+        signal: exit.signal,
+        not_started: None,
+        ended_by_us: exit.ended_by_us,
+        output_overflow: exit.output_overflow,
+        disk_full: exit.disk_full,
+        result_matches,
+        hint,
+    }
+}
+
+/// Returns what a node's `result_matches` says of the result at `path`; `None` where it has none.
+pub fn result_matches(graph: &Graph, node: NodeIx, path: &Path) -> Option<bool> {
+    let pattern = graph.node(node).check.result_matches.as_ref()?;
+    let result = String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+    Some(regex::Regex::new(pattern).is_ok_and(|regex| regex.is_match(&result)))
+}
+
+fn read_result(path: &Path) -> Option<String> {
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn read_start(path: &Path) -> String {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    if let Ok(file) = fs::File::open(path) {
+        let _ = file.take(MATCHED_MAX).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn last_line(log: &Path) -> Option<String> {
+    let tail = apply::tail(log);
+    tail.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_string)
+}

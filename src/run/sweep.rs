@@ -1,0 +1,123 @@
+//! The end of a leg: each lane gets its verdict, on a time of its own.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::perform::Stage;
+use crate::cleanup::{BranchFate, CleanupOutcome, Policy, SweepRequest, TreeFate};
+use crate::graph::model::CleanupPolicy;
+use crate::ids::{IntentId, LaneIx};
+use crate::provision::receipt;
+use crate::schedule::fact::{Cleanup, EndState, Fact};
+use crate::schedule::state::RunState;
+
+/// Longest time for judging all lanes of a leg (DESIGN.md section 10).
+pub const SWEEP_TIME: Duration = Duration::from_secs(60);
+
+/// Returns the lanes that this leg touched, or that a killed one may have.
+pub fn lanes_to_sweep(state: &RunState) -> Vec<LaneIx> {
+    (0..state.lanes.len() as u32)
+        .map(LaneIx)
+        .filter(|ix| {
+            let lane = state.lane(*ix);
+            lane.acquire_open || (lane.made.is_some() && lane.cleanup.is_none())
+        })
+        .collect()
+}
+
+/// Returns whether ignored files of a lane are still needed: a node of it passed, and another is
+/// neither passed nor skipped.
+pub fn ignored_is_needed(stage: &Stage, state: &RunState, lane: LaneIx) -> bool {
+    let graph = &stage.file.graph;
+    let ends = || graph.node_ixs().filter(|ix| graph.node(*ix).lane == Some(lane)).map(|ix| state.end_of(ix));
+    ends().any(|end| end == Some(EndState::Passed))
+        && ends().any(|end| !matches!(end, Some(EndState::Passed | EndState::Skipped)))
+}
+
+/// Returns what is asked of the sweeper for a lane.
+pub fn request(
+    stage: &Stage,
+    state: &RunState,
+    lane: LaneIx,
+    policy: Policy,
+    time: Duration,
+) -> Option<SweepRequest> {
+    let record = state.lane(lane);
+    let wanted = stage.lane_request(lane, record)?;
+    let receipt = receipt::load(&stage.dir.lane(&wanted.lane).join("receipt.json"));
+    Some(SweepRequest {
+        rescued: stage.dir.rescued(&wanted.lane),
+        run: wanted.run,
+        lane: wanted.lane,
+        path: wanted.path,
+        branch: wanted.branch,
+        base: wanted.base,
+        branch_made_by_run: record.branch_made,
+        policy,
+        rebuildable: receipt.map(|receipt| receipt.made).unwrap_or_default(),
+        overlay: Vec::new(),
+        ignored_is_needed: ignored_is_needed(stage, state, lane),
+        time,
+    })
+}
+
+/// Returns the policy for a lane at leg end.
+pub fn policy(stage: &Stage, lane: LaneIx) -> Policy {
+    match stage.file.graph.cleanup(lane) {
+        CleanupPolicy::Safe => Policy::Safe,
+        CleanupPolicy::Discard => Policy::Discard,
+    }
+}
+
+/// Sweeps one lane and returns the fact of it. Unlocks a lane that is kept.
+pub async fn sweep(stage: &Rc<Stage>, request: SweepRequest, intent: IntentId) -> Fact {
+    let lane = request.lane.clone();
+    let Some(repository) = stage.repository.clone() else {
+        return performed(lane, intent, kept("no-repository"));
+    };
+    let (sweeper, worktrees) = (Arc::clone(&stage.seams.sweeper), Arc::clone(&stage.seams.worktrees));
+    let outcome = tokio::task::spawn_blocking(move || {
+        let outcome = sweeper.sweep(&repository, &request);
+        if outcome.tree == TreeFate::Kept {
+            // What can't be unlocked stays protected; that loses nothing.
+            let _ = worktrees.release(&repository, &request.lane_request());
+        }
+        outcome
+    })
+    .await;
+    let outcome = outcome.unwrap_or_else(|_| kept("bug"));
+    performed(lane, intent, outcome)
+}
+
+fn kept(reason: &str) -> CleanupOutcome {
+    CleanupOutcome {
+        tree: TreeFate::Kept,
+        branch: BranchFate::Kept,
+        reason: reason.into(),
+        note: Some(format!("kept without a look: {reason}")),
+        channels: Vec::new(),
+    }
+}
+
+fn performed(lane: crate::ids::LaneName, intent: IntentId, outcome: CleanupOutcome) -> Fact {
+    let tree = match outcome.tree {
+        TreeFate::Kept => "kept",
+        TreeFate::Removed => "removed",
+    };
+    let branch = match outcome.branch {
+        BranchFate::Kept => "kept",
+        BranchFate::Deleted => "deleted",
+    };
+    Fact::CleanupPerformed {
+        lane,
+        intent,
+        cleanup: Cleanup {
+            tree: tree.into(),
+            branch: branch.into(),
+            reason: outcome.reason,
+            note: outcome.note,
+            channels: outcome.channels.into_iter().map(|(name, text)| (name.to_string(), text)).collect(),
+        },
+    }
+}
