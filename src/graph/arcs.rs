@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use super::expand::Exit;
 use super::problem::Pos;
 use super::raw::RawKind;
 use super::resolve::Names;
 use super::validate::Checked;
 
 /// Says what is wrong with `feedback` and `handoff: session`, and notes the body of each arc.
-pub(super) fn check(checked: &mut Checked<'_>, names: &Names, exits: &BTreeMap<String, String>) {
+pub(super) fn check(checked: &mut Checked<'_>, names: &Names, exits: &BTreeMap<String, Exit>) {
     check_feedback(checked, names, exits);
     check_sessions(checked);
 }
 
-fn check_feedback(checked: &mut Checked<'_>, names: &Names, exits: &BTreeMap<String, String>) {
+fn check_feedback(checked: &mut Checked<'_>, names: &Names, exits: &BTreeMap<String, Exit>) {
     let arcs: Vec<u32> = (0..checked.nodes.len() as u32)
         .filter(|node| checked.nodes[*node as usize].raw.feedback.is_some())
         .collect();

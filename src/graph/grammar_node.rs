@@ -65,6 +65,7 @@ fn read(reader: &mut Reader<'_>, whose: &str, tree: &Tree, place: Place) -> RawN
             None => reader.unknown_key(whose, entry, NodeKey::ALL.iter().map(|key| key.word())),
         }
     }
+    node.own_keys = node.keys.len();
     node
 }
 
@@ -320,23 +321,29 @@ fn read_feedback(reader: &mut Reader<'_>, tree: &Tree) -> Option<RawFeedback> {
 
 /// Puts what `node` does not say from `defaults` into it.
 pub(super) fn with_defaults(mut node: RawNode, defaults: &RawNode) -> RawNode {
-    let own_text = |key: NodeKey| node.key(key).is_some();
-    // What a node runs says more about it than a default type.
-    let kind = match (node.kind, own_text(NodeKey::Run), own_text(NodeKey::Prompt)) {
-        (None, false, false) => defaults.kind,
-        (kind, ..) => kind,
+    let has = |key: NodeKey| node.key(key).is_some();
+    // What a node runs says more about it than a default type; failing both, what it would run does.
+    let has_work = has(NodeKey::Run) || has(NodeKey::Prompt);
+    let kind = match (node.kind, has_work) {
+        (None, false) => defaults.kind,
+        (kind, _) => kind,
     };
-    let is_command = kind.map_or(own_text(NodeKey::Run), |kind| kind.value == RawKind::Command);
-    let is_agent = kind.map_or(own_text(NodeKey::Prompt), |kind| kind.value == RawKind::Agent);
-    let is_gate = kind.is_some_and(|kind| kind.value == RawKind::Gate);
-    let own_place = own_text(NodeKey::Cwd) || own_text(NodeKey::Worktree);
+    let would_be = match (kind, has(NodeKey::Run), has(NodeKey::Prompt)) {
+        (Some(kind), ..) => Some(kind.value),
+        (None, true, _) => Some(RawKind::Command),
+        (None, false, true) => Some(RawKind::Agent),
+        (None, false, false) if defaults.run.is_some() => Some(RawKind::Command),
+        (None, false, false) => defaults.prompt.as_ref().map(|_| RawKind::Agent),
+    };
+    let own_place = has(NodeKey::Cwd) || has(NodeKey::Worktree);
     node.kind = kind;
     for &(key, at) in &defaults.keys {
         let is_taken = node.key(key).is_some()
             || key.is_own()
-            || is_gate && !key.is_for_gates()
-            || is_command && key.is_for_agents()
-            || is_agent && key == NodeKey::Run
+            || key == NodeKey::Type && has_work
+            || would_be == Some(RawKind::Gate) && !key.is_for_gates()
+            || would_be == Some(RawKind::Command) && key.is_for_agents()
+            || would_be == Some(RawKind::Agent) && key == NodeKey::Run
             || own_place && matches!(key, NodeKey::Cwd | NodeKey::Worktree);
         if !is_taken {
             take(&mut node, defaults, key);

@@ -22,6 +22,8 @@ mod reader;
 mod resolve;
 mod source;
 pub mod template;
+#[cfg(test)]
+mod tests;
 mod tokens;
 mod tools;
 mod validate;

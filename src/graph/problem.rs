@@ -12,7 +12,7 @@ use serde::Serialize;
 const EXCERPT_BYTES_MAX: usize = 400;
 
 /// Spellings are compared for this many problems; a wholly foreign file must not cost n² comparisons.
-const SUGGESTIONS_MAX: u32 = 200;
+const SUGGESTIONS_MAX: u32 = 30;
 
 /// One thing wrong with a graph file. Serialises as DESIGN.md section 14 names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -57,7 +57,7 @@ pub struct Excerpt {
 
 impl Problem {
     /// Sets the way out.
-    pub fn hint(&mut self, hint: impl Into<String>) -> &mut Self {
+    pub(super) fn hint(&mut self, hint: impl Into<String>) -> &mut Self {
         self.hint = Some(hint.into());
         self
     }
@@ -208,11 +208,12 @@ impl Report {
 
 /// Returns the word of `known` nearest to `word`, where one is near enough to be meant.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let most = (word.chars().count() / 3).max(1);
+    let length = word.chars().count();
+    let most = (length / 3).max(1);
     let lower = word.to_lowercase();
     known
         .into_iter()
-        .filter(|other| other.len().abs_diff(word.len()) <= most * 4 && *other != word)
+        .filter(|other| other.chars().count().abs_diff(length) <= most && *other != word)
         .map(|other| (strsim::damerau_levenshtein(&lower, &other.to_lowercase()), other))
         .filter(|(distance, _)| *distance <= most)
         .min_by_key(|(distance, _)| *distance)
@@ -246,8 +247,11 @@ fn excerpt(text: &str, at: Pos) -> Option<Excerpt> {
         None => return None,
     };
     let line = text[begin..stop].trim_end_matches('\r');
-    let mark = (start - begin).min(line.len())..(end.clamp(start, stop) - begin).min(line.len());
-    Some(Excerpt { text: line.to_owned(), mark })
+    // A token's length is that of its text; where the file spells it with escapes, the end may be off.
+    let boundary = |at: usize| (at.min(line.len())..line.len()).find(|at| line.is_char_boundary(*at));
+    let [mark_start, mark_end] =
+        [start, end.clamp(start, stop)].map(|at| boundary(at - begin).unwrap_or(line.len()));
+    Some(Excerpt { text: line.to_owned(), mark: mark_start..mark_end })
 }
 
 #[cfg(test)]

@@ -70,14 +70,22 @@ pub(super) struct RawNode {
     pub wants_session: Option<Pos>,
     pub grace: Option<Duration>,
     pub output_max: Option<u64>,
-    /// The keys that were given, with their places; also those whose value was wrong.
+    /// The keys that were given, with their places; also those whose value was wrong. Its own come
+    /// first, then those that `defaults` gave.
     pub keys: Vec<(NodeKey, Pos)>,
+    /// How many of `keys` are its own.
+    pub own_keys: usize,
 }
 
 impl RawNode {
     /// Returns where `key` was given.
     pub fn key(&self, key: NodeKey) -> Option<Pos> {
         self.keys.iter().find(|(given, _)| *given == key).map(|(_, at)| *at)
+    }
+
+    /// Returns where the node itself, not `defaults`, gave `key`.
+    pub fn own_key(&self, key: NodeKey) -> Option<Pos> {
+        self.keys[..self.own_keys].iter().find(|(given, _)| *given == key).map(|(_, at)| *at)
     }
 }
 

@@ -92,24 +92,29 @@ pub(super) fn whole_shell(entry: &str) -> Option<String> {
 fn commands(pattern: &str) -> impl Iterator<Item = String> + '_ {
     let parts = pattern.split([';', '&', '|', '(', ')', '`', '{', '}', '\n']);
     // Quotes and backslashes hide nothing from a shell: `\sh` and `"sh"` are `sh`.
-    parts.map(|part| part.replace(['"', '\'', '\\', '$'], "")).filter(|part| !part.trim().is_empty())
+    parts.map(|part| part.replace(['"', '\'', '\\'], "")).filter(|part| !part.trim().is_empty())
 }
 
 fn runs_anything(command: &str) -> Option<String> {
-    let word = command.split_whitespace().find(|word| !is_assignment(word) && *word != "!")?;
     // `sh:*` is how some agents write "`sh` and whatever follows".
-    let program = word.split(':').next().unwrap_or(word);
-    if program.is_empty() || program.contains(['*', '?', '[']) {
+    let words = || command.split_whitespace().map(|word| word.split(':').next().unwrap_or(word));
+    if let Some(shell) = words().map(base_name).find(|word| is_program_of(word, &SHELLS)) {
+        return Some(format!("`{shell}` is a shell"));
+    }
+    let is_before_program = |word: &str| is_assignment(word) || word == "!" || word.starts_with(['<', '>']);
+    let program = words().find(|word| !is_before_program(word))?;
+    if program.is_empty() || program.starts_with('$') || program.contains(['*', '?', '[']) {
         return Some("it is any command at all".to_owned());
     }
-    let name = program.rsplit('/').next().unwrap_or(program);
-    let kinds: [(&[&str], &str); 3] = [
-        (&SHELLS, "is a shell"),
-        (&INTERPRETERS, "runs any code it is given"),
-        (&LAUNCHERS, "runs any command it is given"),
-    ];
+    let name = base_name(program);
+    let kinds: [(&[&str], &str); 2] =
+        [(&INTERPRETERS, "runs any code it is given"), (&LAUNCHERS, "runs any command it is given")];
     let kind = kinds.iter().find(|(programs, _)| is_program_of(name, programs));
     kind.map(|(_, what)| format!("`{name}` {what}"))
+}
+
+fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
 }
 
 fn is_assignment(word: &str) -> bool {
@@ -179,6 +184,9 @@ mod tests {
             "Bash(npx *)",
             "Bash(pwsh.exe *)",
             "Bash(git log,Bash)",
+            "Bash($SHELL -c *)",
+            "Bash(find . -exec sh *)",
+            "Bash(>x python *)",
         ] {
             assert!(whole_shell(entry).is_some(), "{entry}");
         }
@@ -204,6 +212,8 @@ mod tests {
             "Bash(nodemon-check *)",
             "mcp__files__read",
             "Bash(cat *)",
+            "Bash(go env *)",
+            "Bash(echo $HOME)",
         ] {
             assert_eq!(whole_shell(entry), None, "{entry}");
         }

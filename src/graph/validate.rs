@@ -1,11 +1,12 @@
 //! Everything that takes two places to know: names, lanes, edges, tokens; and the graph of it all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
 
 use super::arcs;
 use super::assemble::{Wide, assemble, later_features};
+use super::expand::Exit;
 use super::grammar_node::with_defaults;
 use super::keys::NodeKey;
 use super::model::{Dependency, GraphParts, Lane};
@@ -55,12 +56,12 @@ impl Checked<'_> {
 
 /// Returns the parts of a graph without cycles, or `None` after saying what is wrong.
 ///
-/// `exits` maps the name of each spliced subgraph to the id of the node that ends it.
+/// `exits` holds the end of each spliced subgraph, by its name.
 pub(super) fn validate(
     report: &mut Report,
     graph: RawGraph,
     mut nodes: Vec<Placed>,
-    exits: &BTreeMap<String, String>,
+    exits: &BTreeMap<String, Exit>,
 ) -> Option<GraphParts> {
     let defaults = &graph.defaults;
     if let (Some(_), Some(at)) = (defaults.key(NodeKey::Cwd), defaults.key(NodeKey::Worktree)) {
@@ -75,12 +76,7 @@ pub(super) fn validate(
     }
     let kinds: Vec<Option<RawKind>> = nodes.iter().map(|node| check_kind(report, node)).collect();
     let mut names = Names { inputs: graph.inputs.clone(), ..Names::default() };
-    check_ids(report, &nodes, &mut names);
-    for (subgraph, exit) in exits {
-        if let Some(node) = names.nodes.get(exit).copied() {
-            names.nodes.insert(subgraph.clone(), node);
-        }
-    }
+    check_ids(report, &nodes, exits, &mut names);
     let (lanes, lane_of) = gather_lanes(report, &nodes, &kinds, &mut names);
     let lanes = check_lanes(report, &graph, lanes);
     let edges: Vec<Vec<Dependency>> = nodes.iter().map(|node| resolve_edges(report, &names, node)).collect();
@@ -179,7 +175,8 @@ fn check_kind(report: &mut Report, node: &Placed) -> Option<RawKind> {
             _ => {}
         }
     }
-    if let (Some(_), Some(at)) = (raw.key(NodeKey::Cwd), raw.key(NodeKey::Worktree))
+    // Defaults that give both have been reported, once for all.
+    if let (Some(_), Some(at)) = (raw.own_key(NodeKey::Cwd), raw.own_key(NodeKey::Worktree))
         && !matches!(&raw.worktree, Some(At { value: RawWorktree::Nothing, .. }))
     {
         report.error("cwd-with-worktree", at, "a node has either `cwd` or `worktree`, not both");
@@ -187,23 +184,36 @@ fn check_kind(report: &mut Report, node: &Placed) -> Option<RawKind> {
     Some(kind)
 }
 
-fn check_ids(report: &mut Report, nodes: &[Placed], names: &mut Names) {
+/// Gathers what names a node; no two names are alike, also when case is ignored.
+fn check_ids(report: &mut Report, nodes: &[Placed], exits: &BTreeMap<String, Exit>, names: &mut Names) {
     let mut lower: BTreeMap<String, (&str, Pos)> = BTreeMap::new();
-    for (at, node) in nodes.iter().enumerate() {
-        let Some(id) = &node.raw.id else { continue };
-        if let Some((other, first)) = lower.get(&id.value.to_lowercase()) {
-            let place = report.place(*first, id.at);
-            let message = if *other == id.value {
-                format!("two nodes are named `{other}`; the first is at {place}")
-            } else {
-                format!("`{}` and `{other}` ({place}) differ in case only", id.value)
-            };
-            report.error("duplicate-id", id.at, message);
+    let ids =
+        nodes.iter().enumerate().filter_map(|(ix, node)| Some((node.raw.id.as_ref()?, NodeIx(ix as u32))));
+    for (id, ix) in ids {
+        if let Some(other) = lower.get(&id.value.to_lowercase()) {
+            report_same_name(report, &id.value, id.at, *other);
             continue;
         }
         lower.insert(id.value.to_lowercase(), (&id.value, id.at));
-        names.nodes.insert(id.value.clone(), NodeIx(at as u32));
+        names.nodes.insert(id.value.clone(), ix);
     }
+    for (subgraph, exit) in exits {
+        if let Some(other) = lower.get(&subgraph.to_lowercase()) {
+            report_same_name(report, subgraph, exit.at, *other);
+        } else if let Some(ix) = names.nodes.get(&exit.node).copied() {
+            names.nodes.insert(subgraph.clone(), ix);
+        }
+    }
+}
+
+fn report_same_name(report: &mut Report, name: &str, at: Pos, (other, first): (&str, Pos)) {
+    let place = report.place(first, at);
+    let message = if other == name {
+        format!("two nodes are named `{other}`; the other is at {place}")
+    } else {
+        format!("`{name}` and `{other}` ({place}) differ in case only")
+    };
+    report.error("duplicate-id", at, message);
 }
 
 /// Returns the lanes in order of first mention, and each node's.
@@ -226,8 +236,9 @@ fn gather_lanes(
             }
         };
         let Some((name, at)) = wanted else {
-            if node.raw.key(NodeKey::Access).is_some_and(|at| at.start > node.at.start) {
-                let at = node.raw.key(NodeKey::Access).unwrap_or(node.at);
+            if let Some(at) = node.raw.own_key(NodeKey::Access)
+                && *kind != Some(RawKind::Gate)
+            {
                 report.warning(
                     "access-without-lane",
                     at,
@@ -268,10 +279,11 @@ fn gather_lanes(
 
 /// Returns the lanes with what `lanes` says of them.
 fn check_lanes(report: &mut Report, graph: &RawGraph, found: Vec<FoundLane>) -> Vec<Lane> {
+    let named: BTreeSet<&str> = found.iter().map(|lane| lane.name.as_str()).collect();
     for entry in &graph.lanes {
         let name = &entry.name.value;
-        if found.iter().all(|lane| lane.name != *name) {
-            let near = report.nearest(name, found.iter().map(|lane| lane.name.as_str()));
+        if !named.contains(name.as_str()) {
+            let near = report.nearest(name, named.iter().copied());
             let message = format!("`lanes` describes `{name}`, which no node names");
             let problem = report.error("unused-lane", entry.name.at, message);
             match near {
