@@ -213,8 +213,9 @@ impl Judge<'_> {
             self.refuse(value.at, format!("{who} lists at least one of its `allowed_tools`"));
         }
         for tool in tools {
-            if let Some(why) = tool.text().and_then(whole_shell) {
-                let message = format!("{who} may not have the tool {}: {why}", tool.what());
+            let granted = tool.text().unwrap_or_default();
+            if let Some(why) = whole_shell(granted) {
+                let message = format!("{who} may not have the tool `{granted}`: {why}");
                 self.refuse(tool.at, message);
             }
         }

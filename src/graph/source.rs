@@ -235,6 +235,7 @@ impl Builder<'_, '_> {
                 let message = format!("`*{name}` has no anchor `&{name}` before it");
                 self.stop("unknown-anchor", at, message)
             }
+            // Where streams and documents begin and end, and what the options leave out.
             _ => Ok(()),
         }
     }
@@ -367,7 +368,11 @@ impl Builder<'_, '_> {
             }
             begin += text.len();
         }
-        self.stop("yaml-syntax", at, format!("this is not YAML: {}", error.info()))
+        let problem = self.report.error("yaml-syntax", at, format!("this is not YAML: {}", error.info()));
+        if let ErrorKind::MappingValueNotAllowed = error.kind() {
+            problem.hint("text that holds `: ` needs quotes, and the keys of one map begin in one column");
+        }
+        Err(Stop)
     }
 
     fn stop_at_tab(&mut self, begin: usize, line: u32, column: usize) -> Result<(), Stop> {

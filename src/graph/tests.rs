@@ -93,6 +93,15 @@ fn what_is_wrong_with_the_top_is_pointed_at() {
 }
 
 #[test]
+fn yaml_that_breaks_off_is_one_problem() {
+    check_nodes("- id: a\n  run: \"x\n  b: [\n", &["4:8 yaml-syntax"], "this is not YAML");
+    check_nodes("- id: a\n   run: x\n", &["4:7 yaml-syntax"], "begin in one column");
+    check_nodes("- id: a\n  run: echo: x\n", &["4:12 yaml-syntax"], "needs quotes");
+    check_nodes("- id: a\n\trun: x\n", &["4:1 tab-indentation"], "indent with spaces");
+    check_nodes("- {id: a, run: x, run: y}\n", &["3:19 duplicate-key"], "the first is at line 3");
+}
+
+#[test]
 fn what_is_wrong_with_a_node_is_pointed_at() {
     check_nodes("- run: x\n", &["3:3 missing-key"], "this node has no `id`");
     check_nodes("- id: -a\n  run: x\n", &["3:7 bad-id"], "`-a` can't name a node");
@@ -193,6 +202,21 @@ fn what_is_wrong_between_nodes_is_pointed_at() {
         "- {id: a-b, run: x}\n- {id: a_b, run: x}\n- {id: c, run: x, depends_on: [a-b, a_b]}\n",
         &["5:8 same-variable"],
         "`$OMG_ARTIFACT_A_B`",
+    );
+}
+
+#[test]
+fn what_follows_from_a_reported_mistake_is_not_reported() {
+    check_nodes(
+        "- {id: lint, run: x}\n- {id: b, run: x, depends_on: [lnit]}\n\
+         - {id: c, run: '{{ artifacts.lint }}', depends_on: [b]}\n",
+        &["4:32 unknown-node"],
+        "did you mean `lint`?",
+    );
+    check_nodes(
+        "- {id: a, run: x, depends_on: [b]}\n- {id: b, run: '{{ artifacts.b }}', depends_on: [a]}\n",
+        &["3:32 cycle"],
+        "a → b → a",
     );
 }
 

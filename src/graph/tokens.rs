@@ -8,7 +8,7 @@ use super::model::{Lane, Piece, Template};
 use super::problem::Pos;
 use super::raw::{RawKind, RawText};
 use super::resolve::{Names, Resolved, artifact_variable};
-use super::validate::Checked;
+use super::validate::{Checked, Placed};
 use crate::ids::LaneIx;
 
 /// What a token needs: that an ancestor of `node` bears `mark`.
@@ -181,11 +181,26 @@ impl TokenRules<'_> {
         }
     }
 
+    /// Returns which nodes have ancestors that can't be known: there is a cycle, or a misspelt id, at or
+    /// above them. That has been reported; what follows from it would only be noise.
+    fn doubtful(&self, checked: &Checked<'_>) -> Vec<bool> {
+        let dangles = |node: &Placed| {
+            node.raw.depends_on.iter().any(|edge| !self.names.nodes.contains_key(&edge.id.value))
+        };
+        let nodes = || checked.nodes.iter().zip(&checked.on_cycles);
+        let own: Vec<bool> = nodes().map(|(node, on_cycle)| *on_cycle || dangles(node)).collect();
+        let bearers = (0_u32..).zip(&own).filter(|(_, own)| **own).map(|(node, _)| node).collect();
+        let questions: Vec<(u32, usize)> = (0..own.len() as u32).map(|node| (node, 0)).collect();
+        let above = checked.reach.has_ancestor(&questions, &[bearers]);
+        own.into_iter().zip(above).map(|(own, above)| own || above).collect()
+    }
+
     fn check_needs(&self, checked: &mut Checked<'_>, marks: &Marks, needs: Vec<Need>) {
         let questions: Vec<(u32, usize)> = needs.iter().map(|need| (need.node, need.mark)).collect();
         let answers = checked.reach.has_ancestor(&questions, &marks.bearers);
+        let is_doubtful = self.doubtful(checked);
         for (need, is_met) in needs.into_iter().zip(answers) {
-            if !is_met && !checked.on_cycles[need.node as usize] {
+            if !is_met && !is_doubtful[need.node as usize] {
                 checked
                     .report
                     .error("not-an-ancestor", need.at, need.message)
