@@ -1,6 +1,6 @@
 //! From YAML to a [`Graph`], or to every problem at once.
 //!
-//! [`load`] is the way in. A file becomes a tree with places (`source`), fragments are spliced into it
+//! [`load()`] is the way in. A file becomes a tree with places (`source`), fragments are spliced into it
 //! (`fragment`, `expand`), it is read as typed (`grammar`, `grammar_node`, by the keys of `keys`), and
 //! what takes two places to know is checked (`validate`, `arcs`, `tokens`). A planned graph is judged
 //! first (`planned`). Nothing here touches the world: the caller brings the text, of fragments too.
@@ -12,7 +12,7 @@ mod fragment;
 mod grammar;
 mod grammar_node;
 mod keys;
-pub mod load;
+mod load;
 pub mod model;
 mod planned;
 pub mod problem;

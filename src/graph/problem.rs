@@ -175,7 +175,8 @@ impl Report {
     /// Returns everything found, each once, by file and position.
     pub fn finish(mut self) -> Vec<Problem> {
         self.found.sort_by(|(a_at, a), (b_at, b)| {
-            (a_at.file, a_at.start, a.severity, a.code).cmp(&(b_at.file, b_at.start, b.severity, b.code))
+            let key = |at: &Pos, problem: &Problem| (at.file, at.start, problem.severity, problem.code);
+            key(a_at, a).cmp(&key(b_at, b)).then_with(|| a.message.cmp(&b.message))
         });
         let mut problems: Vec<Problem> = self.found.into_iter().map(|(_, problem)| problem).collect();
         problems.dedup();
