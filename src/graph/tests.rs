@@ -278,6 +278,11 @@ fn tokens_are_pointed_at_where_they_stand() {
         &["3:20 feedback-outside-arc"],
         "has no `feedback`",
     );
+    check_nodes(
+        "- {id: a, run: 'x {{ feedback.d }}'}\n- {id: d, run: x, depends_on: [a], feedback: {rerun: a, max: 1}}\n",
+        &["3:19 feedback-in-command"],
+        "would be read by a shell",
+    );
     check_nodes("- {id: a, run: '{{ with.x }}'}\n", &["3:17 unknown-token"], "in a fragment only");
     check(
         "name: x\nenv: {P: '{{ lane.path }}'}\nnodes: [{id: a, run: x}]\n",
