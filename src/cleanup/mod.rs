@@ -4,12 +4,19 @@
 //! nothing of graphs or journals.
 
 pub mod fake;
+mod look;
+mod rebuildable;
+mod record;
+mod save;
+mod sweep;
+pub mod verdict;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::ids::{CommitId, LaneName, RunId};
-use crate::worktree::{LaneHistory, LaneRequest, Repository};
+use crate::process::environment::Environment;
+use crate::worktree::{Git, LaneHistory, LaneRequest, Repository};
 
 /// What happens to a lane that holds work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +138,25 @@ pub trait Sweeper: Send + Sync {
     /// Never fails: what goes wrong is a reason to keep. Idempotent; killed anywhere, nothing is
     /// lost and the next sweep goes on.
     fn sweep(&self, repository: &Repository, request: &SweepRequest) -> CleanupOutcome;
+}
+
+/// The real one.
+#[derive(Clone, Debug)]
+pub struct GitSweeper {
+    git: Git,
+}
+
+impl GitSweeper {
+    /// Returns the real thing for a process that was started with `environment`.
+    pub fn new(environment: &Environment) -> GitSweeper {
+        GitSweeper { git: Git::new(environment) }
+    }
+}
+
+impl Sweeper for GitSweeper {
+    fn sweep(&self, repository: &Repository, request: &SweepRequest) -> CleanupOutcome {
+        sweep::sweep(&self.git, repository, request)
+    }
 }
 
 /// Keeps everything, and says that nothing stands behind it.

@@ -25,8 +25,11 @@ use crate::process::environment::Environment;
 
 pub use git::{Git, GitError};
 pub use lane::{LaneHistory, LaneRequest};
-pub use lock::{LaneLock, RepositoryLock};
-pub use observe::{Entry, entry_for, gone_aside, lock_of, marked, set_aside};
+pub(crate) use lock::{LaneLock, RepositoryLock};
+pub(crate) use make::{lock as lock_worktree, unlock as unlock_worktree, unregister};
+pub(crate) use observe::{
+    Entry, checked_out_at, entry_for, gone_aside, half_made, lock_of, marked, set_aside, tip as branch_tip,
+};
 pub use sight::CommittedFile;
 
 /// A repository as found from some folder.

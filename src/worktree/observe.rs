@@ -279,6 +279,11 @@ fn listed_at(
     Ok(None)
 }
 
+/// Returns the first path in a half-made lane that no checkout of its commit writes.
+pub(crate) fn half_made(git: &Git, path: &Path, entry: &Entry) -> Result<Option<PathBuf>, GitError> {
+    Gaps::of(git, path, entry).map(|gaps| gaps.foreign)
+}
+
 /// Returns what a lane holds that was never handed out.
 fn content(git: &Git, request: &LaneRequest, entry: &Entry) -> Result<Content, GitError> {
     let only_git = fs::read_dir(&request.path)

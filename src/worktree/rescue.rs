@@ -87,29 +87,48 @@ pub fn unreached(
         .reading()
         .line()?;
     tips.extend(own.lines().map(str::to_string));
+    only_here(git, seat, base, tips).map(Some)
+}
+
+/// Returns the same for a lane whose entry is gone: what only the reflog of its branch reaches.
+pub fn unreached_by_branch(
+    git: &Git,
+    common_dir: &Path,
+    branch: &str,
+    base: &CommitId,
+) -> Result<Option<Vec<CommitId>>, GitError> {
+    let name = format!("refs/heads/{branch}");
+    if !git.inside(common_dir, ["reflog", "exists", &name]).reading().asks()? {
+        return Ok(None);
+    }
+    let found = git.inside(common_dir, ["log", "-g", "--format=%H", &name, "--"]).reading().line()?;
+    let tips = found.lines().map(str::to_string).collect();
+    only_here(git, Seat::GitDir(common_dir), base, tips).map(Some)
+}
+
+fn only_here(
+    git: &Git,
+    seat: Seat<'_>,
+    base: &CommitId,
+    tips: BTreeSet<String>,
+) -> Result<Vec<CommitId>, GitError> {
     if tips.is_empty() {
-        return Ok(Some(Vec::new()));
+        return Ok(Vec::new());
     }
     let tips: Vec<String> = tips.into_iter().collect();
-    let listing = seat
-        .call(
-            git,
-            &[
-                "rev-list",
-                "--parents",
-                "--stdin",
-                "--not",
-                base.as_str(),
-                "--exclude=refs/worktree/*",
-                "--exclude=refs/bisect/*",
-                "--exclude=refs/rewritten/*",
-                "--glob=refs/*",
-            ],
-        )
-        .feed((tips.join("\n") + "\n").into_bytes())
-        .reading()
-        .line()?;
-    Ok(Some(heads(&listing)))
+    let words = [
+        "rev-list",
+        "--parents",
+        "--stdin",
+        "--not",
+        base.as_str(),
+        "--exclude=refs/worktree/*",
+        "--exclude=refs/bisect/*",
+        "--exclude=refs/rewritten/*",
+        "--glob=refs/*",
+    ];
+    let listing = seat.call(git, &words).feed((tips.join("\n") + "\n").into_bytes()).reading().line()?;
+    Ok(heads(&listing))
 }
 
 /// Returns the commits of a `rev-list --parents` listing that are nobody's parent there.
@@ -255,7 +274,10 @@ pub fn worktree(git: &Git, path: &Path, index: &IndexCopy) -> Result<Option<Comm
     let seat = Seat::Tree(path);
     let before = staged(git, seat, index)?;
     index.unhide(git, seat)?;
-    index.on(git.at(path, ["add", "--all", "--", ":/"])).config("core.safecrlf=false").output()?;
+    index
+        .on(git.at(path, ["add", "--all", "--sparse", "--", ":/"]))
+        .config("core.safecrlf=false")
+        .output()?;
     let tree = index.on(git.at(path, ["write-tree"])).line()?;
     let parents: Vec<CommitId> = before.iter().cloned().collect();
     Ok(commit(git, seat, &tree, &parents, "omg: rescued, uncommitted")?.or(before))

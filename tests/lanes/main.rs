@@ -7,6 +7,9 @@
 )]
 
 mod acquire;
+mod channels;
 mod contract;
+mod discard;
 mod killed;
 mod support;
+mod sweep;

@@ -4,7 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use omg::cleanup::{
+    BranchFate, CHANNELS, CleanupOutcome, GitSweeper, Policy, SweepRequest, Sweeper, TreeFate,
+};
 use omg::ids::{CommitId, LaneName, RunId};
 use omg::process::environment::Environment;
 use omg::worktree::lane::{LaneHistory, LaneRequest};
@@ -138,4 +142,149 @@ impl World {
         assert_eq!(self.git(lane, &["status", "--porcelain", "--ignored"]), "");
         assert_eq!(self.git(lane, &["rev-parse", "--show-toplevel"]), lane.to_str().unwrap());
     }
+}
+
+/// One lane at leg end.
+pub struct Swept<'w> {
+    pub world: &'w World,
+    pub request: SweepRequest,
+}
+
+impl World {
+    /// Acquires the lane `api`, to be swept later.
+    pub fn swept(&self) -> Swept<'_> {
+        self.swept_on(NEW)
+    }
+
+    pub fn swept_on(&self, history: LaneHistory) -> Swept<'_> {
+        self.acquire("api", history).unwrap();
+        self.request_only()
+    }
+
+    /// The same without acquiring it.
+    pub fn request_only(&self) -> Swept<'_> {
+        let request = SweepRequest {
+            run: RunId::from("r1"),
+            lane: LaneName::from("api"),
+            path: self.lanes.join("api"),
+            branch: "omg/r1/api".into(),
+            base: self.base(),
+            branch_made_by_run: true,
+            rescued: self.rescued(),
+            policy: Policy::Safe,
+            rebuildable: Vec::new(),
+            overlay: Vec::new(),
+            ignored_is_needed: false,
+            time: Duration::from_secs(60),
+        };
+        Swept { world: self, request }
+    }
+
+    pub fn rescued(&self) -> PathBuf {
+        self.repo.parent().unwrap().join("run/rescued/api")
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.try_git(&self.repo, &["rev-parse", "--verify", "--quiet", name]).0
+    }
+
+    /// Asserts that the rescue ref reaches `commit`.
+    #[track_caller]
+    pub fn assert_rescued(&self, commit: &str) {
+        self.git(&self.repo, &["merge-base", "--is-ancestor", commit, RESCUED]);
+    }
+}
+
+pub const RESCUED: &str = "refs/omg/rescued/r1/api";
+
+impl Swept<'_> {
+    pub fn path(&self) -> &Path {
+        &self.request.path
+    }
+
+    pub fn git(&self, words: &[&str]) -> String {
+        self.world.git(self.path(), words)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        let file = self.path().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+
+    pub fn sweep(&self) -> CleanupOutcome {
+        let outcome = self.sweep_as(&self.world.environment());
+        assert_eq!(outcome.channels.iter().map(|(name, _)| *name).collect::<Vec<_>>(), CHANNELS);
+        outcome
+    }
+
+    pub fn sweep_as(&self, environment: &Environment) -> CleanupOutcome {
+        GitSweeper::new(environment).sweep(&self.world.repository(), &self.request)
+    }
+
+    /// Sweeps, and asserts that all is kept for `reason`, that the next sweep says the same, that the
+    /// lane is whole and unlocked, and that the channel `channel` says `kept`.
+    #[track_caller]
+    pub fn assert_kept(&self, reason: &str, channel: &str) -> CleanupOutcome {
+        let before = listing(self.path());
+        let outcome = self.sweep();
+        assert_eq!((outcome.tree, outcome.branch), (TreeFate::Kept, BranchFate::Kept), "{outcome:?}");
+        assert_eq!(outcome.reason, reason, "{outcome:?}");
+        let note = outcome.note.as_deref().unwrap();
+        assert!(note.contains(self.path().to_str().unwrap()) && !note.contains('\n'), "{note}");
+        if !channel.is_empty() {
+            assert_eq!(value(&outcome, channel), "kept", "{outcome:?}");
+        }
+        assert_eq!(listing(self.path()), before);
+        assert_eq!(self.world.locked("api").filter(|reason| reason == "omg run r1"), None);
+        assert_eq!(self.sweep(), outcome);
+        outcome
+    }
+
+    /// The same where the tree is elsewhere before.
+    #[track_caller]
+    pub fn assert_kept_after(&self, reason: &str) {
+        let outcome = self.sweep();
+        assert_eq!((outcome.tree, outcome.reason.as_str()), (TreeFate::Kept, reason), "{outcome:?}");
+        assert!(self.path().join(".git").exists());
+    }
+
+    /// Sweeps, and asserts that the tree is gone with all its traces.
+    #[track_caller]
+    pub fn assert_removed(&self, branch: BranchFate, reason: &str) -> CleanupOutcome {
+        let outcome = self.sweep();
+        assert_eq!((outcome.tree, outcome.branch), (TreeFate::Removed, branch), "{outcome:?}");
+        assert_eq!(outcome.reason, reason, "{outcome:?}");
+        let left: Vec<String> = fs::read_dir(&self.world.lanes)
+            .unwrap()
+            .map(|item| item.unwrap().file_name().into_string().unwrap())
+            .filter(|name| !name.starts_with(".omg-lock-"))
+            .collect();
+        assert_eq!(left, Vec::<String>::new());
+        assert_eq!(self.world.entries(), Vec::<String>::new());
+        assert_eq!(self.world.has("refs/heads/omg/r1/api"), branch == BranchFate::Kept);
+        outcome
+    }
+}
+
+pub fn value<'o>(outcome: &'o CleanupOutcome, channel: &str) -> &'o str {
+    &outcome.channels.iter().find(|(name, _)| *name == channel).unwrap().1
+}
+
+/// Every file below `folder` with its size, links not followed.
+pub fn listing(folder: &Path) -> Vec<(PathBuf, u64)> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(folder) = open.pop() {
+        for item in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let metadata = item.metadata().unwrap();
+            if metadata.is_dir() {
+                open.push(item.path());
+            } else {
+                found.push((item.path(), metadata.len()));
+            }
+        }
+    }
+    found.sort();
+    found
 }

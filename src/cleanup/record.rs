@@ -1,0 +1,176 @@
+//! The words of a sweep: its one line for people, and a value for every channel.
+
+use super::look::{Head, Look};
+use super::verdict::{Reason, Tip, Tree, Verdict};
+use super::{BranchFate, CHANNELS, CleanupOutcome, SweepRequest, TreeFate};
+use crate::worktree::lane::rescue_ref;
+
+/// Words the outcomes of one lane.
+pub(super) struct Record<'a> {
+    request: &'a SweepRequest,
+}
+
+impl<'a> Record<'a> {
+    pub fn new(request: &'a SweepRequest) -> Record<'a> {
+        Record { request }
+    }
+
+    /// A lane that could not even be looked at.
+    pub fn kept(&self, reason: Reason, words: &str) -> CleanupOutcome {
+        CleanupOutcome {
+            tree: TreeFate::Kept,
+            branch: BranchFate::Kept,
+            reason: reason.as_str().into(),
+            note: Some(self.kept_line(reason, Some(words))),
+            channels: CHANNELS.iter().map(|channel| (*channel, "kept".to_string())).collect(),
+        }
+    }
+
+    /// A verdict that keeps the tree.
+    pub fn of(&self, look: &Look, verdict: &Verdict) -> CleanupOutcome {
+        debug_assert_eq!(verdict.tree, Tree::Keep);
+        let words = look.why.clone().or_else(|| counts(look));
+        self.outcome_kept(look, verdict.reason, words.as_deref())
+    }
+
+    /// A tree that was to go, and stays.
+    pub fn stays(&self, look: &Look, reason: Reason, words: &str) -> CleanupOutcome {
+        self.outcome_kept(look, reason, Some(words))
+    }
+
+    fn outcome_kept(&self, look: &Look, reason: Reason, words: Option<&str>) -> CleanupOutcome {
+        CleanupOutcome {
+            tree: TreeFate::Kept,
+            branch: BranchFate::Kept,
+            reason: reason.as_str().into(),
+            note: Some(self.kept_line(reason, words)),
+            channels: self.channels(look, TreeFate::Kept, BranchFate::Kept),
+        }
+    }
+
+    /// A lane whose tree is gone.
+    pub fn gone(
+        &self,
+        look: &Look,
+        reason: Reason,
+        branch: BranchFate,
+        trouble: Option<&str>,
+    ) -> CleanupOutcome {
+        let channels = self.channels(look, TreeFate::Removed, branch);
+        let mut parts = Vec::new();
+        match branch {
+            BranchFate::Kept => {
+                parts.push(format!("branch {} kept ({})", self.request.branch, reason.as_str()))
+            }
+            BranchFate::Deleted if reason == Reason::Clean => {}
+            BranchFate::Deleted => parts.push(format!("branch {} is gone", self.request.branch)),
+        }
+        let mut saved: Vec<&str> =
+            channels.iter().filter_map(|(_, value)| value.strip_prefix("saved: ")).collect();
+        saved.dedup();
+        saved.sort_unstable();
+        saved.dedup();
+        if !saved.is_empty() {
+            parts.push(format!("saved in {}", saved.join(" and ")));
+        }
+        if look.stash > 0 {
+            parts.push(format!("{} in git stash", things(look.stash, "entry", "entries")));
+        }
+        if let Head::Branch(other) = &look.head {
+            parts.push(format!("branch {other}, which it had checked out, kept"));
+        }
+        parts.extend(trouble.map(str::to_string));
+        let note = (!parts.is_empty())
+            .then(|| one_line(&format!("lane {}: tree removed; {}", self.request.lane, parts.join("; "))));
+        CleanupOutcome { tree: TreeFate::Removed, branch, reason: reason.as_str().into(), note, channels }
+    }
+
+    fn kept_line(&self, reason: Reason, words: Option<&str>) -> String {
+        let words = words.map(|words| format!(": {}", shortened(words))).unwrap_or_default();
+        one_line(&format!(
+            "lane {}: kept at {}, branch {} ({}{words})",
+            self.request.lane,
+            self.request.path.display(),
+            self.request.branch,
+            reason.as_str(),
+        ))
+    }
+
+    fn channels(&self, look: &Look, tree: TreeFate, branch: BranchFate) -> Vec<(&'static str, String)> {
+        let saved_ref = rescue_ref(&self.request.run, &self.request.lane);
+        let saved_files = self.request.rescued.display().to_string();
+        let work = look.observed.work;
+        let value = |present: bool, place: &str| match (present, tree) {
+            (false, _) => "none".to_string(),
+            (true, TreeFate::Kept) => "kept".to_string(),
+            (true, TreeFate::Removed) => format!("saved: {place}"),
+        };
+        // Unread is never "none" where the tree stays; where it is gone there was nothing to read.
+        let some = |count: Option<u64>| count.map_or(tree == TreeFate::Kept, |count| count > 0);
+        let unreached = some(look.observed.unreached);
+        let detached = matches!(&look.head, Head::Detached(commit) if look.unreached.contains(commit));
+        let from_reflog = unreached && !(detached && look.unreached.len() == 1);
+        let other_branch = matches!(look.head, Head::Branch(_));
+        let moved =
+            matches!(&look.observed.tip, Some(Tip::At { commit, .. }) if *commit != self.request.base);
+        let branches = branch == BranchFate::Kept && (moved || look.observed.tip.is_none()) || other_branch;
+        CHANNELS
+            .iter()
+            .map(|channel| {
+                let value = match *channel {
+                    "tracked" => value(some(work.tracked), &saved_ref),
+                    "staged" => value(some(work.staged), &saved_ref),
+                    "untracked" => value(some(work.untracked), &saved_ref),
+                    "ignored" => value(some(look.observed.ignored), &saved_files),
+                    "flagged" => value(some(work.flagged), &saved_ref),
+                    "nested" => value(some(work.nested), &saved_files),
+                    "submodule" => value(some(work.submodule), &saved_ref),
+                    "operation" => value(some(work.operation), &saved_ref),
+                    "detached" => value(detached, &saved_ref),
+                    "reflog" => value(from_reflog, &saved_ref),
+                    "branches" if branches => "kept".into(),
+                    "stash" if look.stash > 0 => "kept".into(),
+                    "overlay" => value(some(work.overlay), &saved_ref),
+                    _ => "none".into(),
+                };
+                (*channel, value)
+            })
+            .collect()
+    }
+}
+
+fn counts(look: &Look) -> Option<String> {
+    let work = look.observed.work;
+    let parts: Vec<String> = [
+        (work.operation, "operation under way", "operations under way"),
+        (work.tracked, "modified file", "modified files"),
+        (work.staged, "staged file", "staged files"),
+        (work.untracked, "untracked file", "untracked files"),
+        (work.flagged, "hidden edit", "hidden edits"),
+        (work.overlay, "edited overlay file", "edited overlay files"),
+        (work.nested, "repository inside", "repositories inside"),
+        (work.submodule, "submodule with work of its own", "submodules with work of their own"),
+        (look.observed.ignored, "ignored file", "ignored files"),
+    ]
+    .into_iter()
+    .filter_map(|(count, one, many)| count.filter(|count| *count > 0).map(|count| things(count, one, many)))
+    .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn things(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// A line is for people; a path can be thousands of characters long.
+fn shortened(words: &str) -> String {
+    const LONGEST: usize = 300;
+    match words.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words.to_string(),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.trim().replace('\n', " ")
+}

@@ -1,0 +1,193 @@
+//! Saves what a lane holds before it goes: commits and changes under a ref, files by rename.
+#![expect(clippy::disallowed_methods, reason = "moves files out of a lane that is about to go")]
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::SweepRequest;
+use super::look::{Look, status};
+use crate::ids::CommitId;
+use crate::worktree::git::items;
+use crate::worktree::lane::rescue_ref;
+use crate::worktree::rescue::{self, IndexCopy, Seat};
+use crate::worktree::{Entry, Git, GitError, Repository};
+
+/// What a save did: enough to take the moves back.
+#[derive(Debug, Default)]
+pub(super) struct Saved {
+    moves: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Saved {
+    /// Moves every file back to where it was. Best effort: what cannot go back is still saved.
+    pub fn take_back(self) {
+        for (from, to) in self.moves.into_iter().rev() {
+            let _ = move_to(&to, &from);
+        }
+    }
+}
+
+/// Saves all that `look` found in `tree` and that would die with it. On an error the tree is as it
+/// was, and refs may hold more than they need.
+pub(super) fn save(
+    git: &Git,
+    repository: &Repository,
+    request: &SweepRequest,
+    tree: &Path,
+    entry: &Entry,
+    look: &Look,
+    with_work: bool,
+) -> Result<(), String> {
+    let mut saved = Saved::default();
+    let result = save_into(&mut saved, git, repository, request, tree, entry, look, with_work);
+    if result.is_err() {
+        saved.take_back();
+    }
+    result
+}
+
+#[expect(clippy::too_many_arguments, reason = "one step of `save`, split off for its early returns")]
+fn save_into(
+    saved: &mut Saved,
+    git: &Git,
+    repository: &Repository,
+    request: &SweepRequest,
+    tree: &Path,
+    entry: &Entry,
+    look: &Look,
+    with_work: bool,
+) -> Result<(), String> {
+    let name = rescue_ref(&request.run, &request.lane);
+    let words = |error: GitError| error.to_string();
+    rescue::pin(git, &repository.common_dir, &name, &look.unreached).map_err(words)?;
+    let mut gone: Vec<&PathBuf> = Vec::new();
+    let nested: &[PathBuf] = if with_work { &look.nested } else { &[] };
+    for path in nested.iter().chain(&look.ignored) {
+        if gone.iter().any(|gone| path.starts_with(gone)) {
+            continue;
+        }
+        // A worktree of another repository, or a submodule's: its `.git` names a place, and that
+        // repository names this one.
+        if nested.contains(path) && !tree.join(path).join(".git").is_dir() {
+            return Err(format!("{} is a worktree of another repository", path.display()));
+        }
+        let target = move_below(tree, path, &request.rescued).map_err(|error| {
+            format!("{} could not be moved to {}: {error}", path.display(), request.rescued.display())
+        })?;
+        saved.moves.push((tree.join(path), target));
+        gone.push(path);
+    }
+    if with_work {
+        let tips = snapshot(git, tree, entry)?;
+        rescue::pin(git, &repository.common_dir, &name, &tips).map_err(words)?;
+    }
+    Ok(())
+}
+
+/// Returns commits that hold every change of the lane and every side of an operation under way, and
+/// proves it: the files differ in nothing from what was written.
+fn snapshot(git: &Git, tree: &Path, entry: &Entry) -> Result<Vec<CommitId>, String> {
+    let words = |error: GitError| error.to_string();
+    let copy = IndexCopy::of(&entry.git_dir).map_err(|error| error.to_string())?;
+    let mut tips: Vec<CommitId> = rescue::worktree(git, tree, &copy).map_err(words)?.into_iter().collect();
+    let after = copy.on(status(git, tree)).output().map_err(words)?;
+    for item in items(&after) {
+        let differs = match item[0] {
+            b'1' => item.get(3) != Some(&b'.'),
+            b'u' | b'?' | b'2' => true,
+            _ => false,
+        };
+        if differs {
+            return Err(format!("a change could not be written: {}", String::from_utf8_lossy(item)));
+        }
+    }
+    for name in SIDES {
+        let side = format!("{name}^{{commit}}");
+        match Seat::Tree(tree).call(git, &["rev-parse", "--verify", "--quiet", &side]).reading().commit() {
+            Ok(commit) => tips.push(commit),
+            Err(GitError::Failed { code: Some(1), .. }) => {}
+            Err(error) => return Err(words(error)),
+        }
+    }
+    for file in SIDE_FILES {
+        let Ok(text) = fs::read_to_string(entry.git_dir.join(file)) else { continue };
+        tips.extend(CommitId::parse(text.trim()));
+    }
+    Ok(tips)
+}
+
+/// Commits that an operation under way names by a ref of its own.
+const SIDES: [&str; 5] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "MERGE_AUTOSTASH"];
+
+/// Commits that a rebase or an `am` names in a file of its own.
+const SIDE_FILES: [&str; 6] = [
+    "rebase-merge/orig-head",
+    "rebase-merge/stopped-sha",
+    "rebase-merge/autostash",
+    "rebase-apply/orig-head",
+    "rebase-apply/autostash",
+    "rebase-merge/onto",
+];
+
+/// Moves `path`, below `tree`, to the same place below `rescued`, and returns where it is. Nothing
+/// is overwritten: a name that is taken gets a number.
+fn move_below(tree: &Path, path: &Path, rescued: &Path) -> io::Result<PathBuf> {
+    let wanted = rescued.join(path);
+    if let Some(parent) = wanted.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let mut target = wanted.clone();
+    for number in 1u32.. {
+        match move_to(&tree.join(path), &target) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let mut name = OsString::from(wanted.file_name().unwrap_or_default());
+                name.push(format!(".{number}"));
+                target = wanted.with_file_name(name);
+            }
+            Err(error) => return Err(error),
+            Ok(()) => break,
+        }
+    }
+    Ok(target)
+}
+
+/// Renames, and fails with `AlreadyExists` where something is there.
+pub(super) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            Ok(()) => return Ok(()),
+            // A file system that does not know the flag (NFS): look, then rename.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if fs::symlink_metadata(to).is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    fs::rename(from, to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_move_overwrites_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (tree, rescued) = (folder.path().join("tree"), folder.path().join("rescued"));
+        for text in ["one", "two", "three"] {
+            fs::create_dir_all(tree.join("a")).unwrap();
+            fs::write(tree.join("a/x.log"), text).unwrap();
+            move_below(&tree, Path::new("a/x.log"), &rescued).unwrap();
+        }
+        let read = |name: &str| fs::read_to_string(rescued.join("a").join(name)).unwrap();
+        assert_eq!(
+            (read("x.log"), read("x.log.1"), read("x.log.2")),
+            ("one".into(), "two".into(), "three".into())
+        );
+    }
+}

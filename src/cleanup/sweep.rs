@@ -1,0 +1,280 @@
+//! Sweeps one lane: look, judge, set aside, look again, save, delete.
+//!
+//! The names say how far it came, so that a kill anywhere is known to the next sweep and to the next
+//! acquire: `.omg-aside-<lane>` was judged once and comes back; `.omg-gone-<lane>` was judged twice,
+//! everything of it is saved, and only its deletion is left.
+#![expect(clippy::disallowed_methods, reason = "moves a lane aside and deletes it; bounds its own time")]
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::look::{Look, Looker};
+use super::record::Record;
+use super::save::{move_to, save};
+use super::verdict::{Branch, Folder, Permit, Reason, Terms, Tree, Verdict, decide};
+use super::{BranchFate, CleanupOutcome, SweepRequest};
+use crate::worktree::lane::{Lock, lock_reason};
+use crate::worktree::{
+    Entry, Git, LaneLock, Repository, RepositoryLock, checked_out_at, entry_for, gone_aside, lock_of,
+    lock_worktree, set_aside, unlock_worktree, unregister,
+};
+
+/// Judges one lane and removes what may go.
+pub(super) fn sweep(git: &Git, repository: &Repository, request: &SweepRequest) -> CleanupOutcome {
+    let until = Instant::now() + request.time;
+    let looking = git.until(until);
+    let record = Record::new(request);
+    let (aside, gone) = match (set_aside(&request.path), gone_aside(&request.path)) {
+        (Ok(aside), Ok(gone)) => (aside, gone),
+        (Err(error), _) | (_, Err(error)) => return record.kept(Reason::Unreadable, &error.to_string()),
+    };
+    let lane = match LaneLock::take(&request.path, Some(until)) {
+        Ok(lane) => lane,
+        Err(error) if error.kind() == ErrorKind::TimedOut => {
+            return record.kept(Reason::Busy, &error.to_string());
+        }
+        Err(error) => return record.kept(Reason::Unreadable, &error.to_string()),
+    };
+    let sweep =
+        Sweep { looking: &looking, acting: git, repository, request, record, aside, gone, _lane: lane };
+    let outcome = sweep.run();
+    sweep.release();
+    outcome
+}
+
+struct Sweep<'a> {
+    /// Ends with the request's time.
+    looking: &'a Git,
+    /// Does not: what was decided is carried out.
+    acting: &'a Git,
+    repository: &'a Repository,
+    request: &'a SweepRequest,
+    record: Record<'a>,
+    aside: PathBuf,
+    gone: PathBuf,
+    _lane: LaneLock,
+}
+
+/// Why a tree stays after all.
+type Stays = (Reason, String);
+
+impl Sweep<'_> {
+    fn run(&self) -> CleanupOutcome {
+        if let Err(error) = self.put_back() {
+            return self.record.kept(Reason::Unreadable, &error.to_string());
+        }
+        let (look, verdict, entry) = self.judge(&self.request.path);
+        match (&verdict.tree, entry) {
+            (Tree::Keep, _) => self.record.of(&look, &verdict),
+            (Tree::Gone, entry) => self.finish(look, &verdict, entry.as_ref()),
+            (Tree::Remove(_), Some(entry)) => match self.remove(&entry) {
+                Ok((look, verdict)) => self.finish(look, &verdict, Some(&entry)),
+                Err((look, (reason, words))) => self.record.stays(&look, reason, &words),
+            },
+            (Tree::Remove(_), None) => self.record.stays(&look, Reason::NotTheLane, "it is not registered"),
+        }
+    }
+
+    /// A tree that was set aside and not judged again comes back; an empty folder gives way to it.
+    fn put_back(&self) -> io::Result<()> {
+        if fs::symlink_metadata(&self.aside).is_err() {
+            return Ok(());
+        }
+        match fs::remove_dir(&self.request.path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        move_to(&self.aside, &self.request.path)
+    }
+
+    fn judge(&self, tree: &Path) -> (Look, Verdict, Option<Entry>) {
+        self.judge_as(tree, entry_for(self.repository, &self.request.path))
+    }
+
+    fn judge_as(&self, tree: &Path, entry: io::Result<Option<Entry>>) -> (Look, Verdict, Option<Entry>) {
+        let looker = Looker { git: self.looking, repository: self.repository, request: self.request };
+        let judged = fs::symlink_metadata(&self.gone).is_ok();
+        let look = looker.look(tree, entry.as_ref().map(Option::as_ref), judged);
+        let terms = Terms {
+            base: &self.request.base,
+            policy: self.request.policy,
+            ignored_is_needed: self.request.ignored_is_needed,
+        };
+        let mut verdict = decide(&look.observed, &terms);
+        if verdict.reason == Reason::Unreadable && self.looking.is_over() {
+            verdict.reason = Reason::TimeOver;
+        }
+        (look, verdict, entry.ok().flatten())
+    }
+
+    /// Sets the tree aside, looks again where no writer by path can reach it, saves, and names it as
+    /// only waiting for its deletion. Returns the look that counted.
+    fn remove(&self, entry: &Entry) -> Result<(Look, Verdict), (Look, Stays)> {
+        let first = |words: String| {
+            let (look, ..) = self.judge(&self.request.path);
+            (look, (Reason::Unfinished, words))
+        };
+        // What a sweep of an earlier tree left; judged then, and in the way of this one's name.
+        delete(&self.gone).map_err(|error| first(format!("{}: {error}", self.gone.display())))?;
+        self.hold(entry).map_err(|error| first(error.to_string()))?;
+        move_to(&self.request.path, &self.aside).map_err(|error| first(error.to_string()))?;
+        let back = |look: Look, stays: Stays| match move_to(&self.aside, &self.request.path) {
+            Ok(()) => (look, stays),
+            Err(error) => {
+                let words = format!("{}; it waits at {}: {error}", stays.1, self.aside.display());
+                (look, (stays.0, words))
+            }
+        };
+        let (look, verdict, _) = self.judge_as(&self.aside, Ok(Some(entry.clone())));
+        let permit = match verdict.tree {
+            Tree::Remove(permit) => permit,
+            Tree::Keep | Tree::Gone => {
+                let words = look.why.clone().unwrap_or_else(|| "it changed while it was judged".into());
+                return Err(back(look, (verdict.reason, words)));
+            }
+        };
+        if let Err(stays) = self.save(entry, &look, permit) {
+            return Err(back(look, stays));
+        }
+        if let Err(error) = move_to(&self.aside, &self.gone) {
+            return Err(back(look, (Reason::Unfinished, error.to_string())));
+        }
+        Ok((look, verdict))
+    }
+
+    /// Saves what would die, then looks a last time: nothing may have come since.
+    fn save(&self, entry: &Entry, look: &Look, permit: Permit) -> Result<(), Stays> {
+        let failed = |words: String| (Reason::RescueFailed, words);
+        save(self.looking, self.repository, self.request, &self.aside, entry, look, permit.wants_rescue())
+            .map_err(failed)?;
+        if !permit.wants_rescue() && look.ignored.is_empty() && look.unreached.is_empty() {
+            return Ok(());
+        }
+        let (after, verdict, _) = self.judge_as(&self.aside, Ok(Some(entry.clone())));
+        match verdict.tree {
+            Tree::Remove(_)
+                if after.ignored.is_empty() && after.nested.is_empty() && after.unreached.is_empty() =>
+            {
+                Ok(())
+            }
+            Tree::Remove(_) | Tree::Keep | Tree::Gone => {
+                Err((verdict.reason, "it changed while it was saved".into()))
+            }
+        }
+    }
+
+    /// Locks the lane, so that nobody prunes its entry while its folder is away, and makes the entry
+    /// look fresh: git rewrites where an entry points once that file is a day old (setup.c).
+    fn hold(&self, entry: &Entry) -> Result<(), Box<dyn std::error::Error>> {
+        if lock_of(entry, &self.request.run) == Lock::None {
+            let lock = RepositoryLock::take(&self.repository.common_dir)?;
+            let reason = lock_reason(&self.request.run);
+            lock_worktree(self.acting, self.repository, &self.request.path, &reason, &lock)?;
+        }
+        let file = fs::File::options().append(true).open(entry.git_dir.join("gitdir"))?;
+        file.set_modified(std::time::SystemTime::now())?;
+        Ok(())
+    }
+
+    /// The tree is gone, or waits for its deletion: its entry, its branch and its files follow.
+    fn finish(&self, look: Look, verdict: &Verdict, entry: Option<&Entry>) -> CleanupOutcome {
+        let mut verdict = verdict.clone();
+        let mut trouble = None;
+        let by_us = look.observed.folder != Some(Folder::Absent);
+        if let Some(entry) = entry
+            && by_us
+            && let Err(error) = self.unregister(entry)
+        {
+            trouble = Some(error);
+            verdict.branch = Branch::Keep;
+        }
+        let branch = match &verdict.branch {
+            Branch::Absent => BranchFate::Deleted,
+            Branch::Keep => BranchFate::Kept,
+            Branch::DeleteAt(expected) => match self.delete_branch(expected.commit().as_str()) {
+                Ok(true) => BranchFate::Deleted,
+                Ok(false) => {
+                    verdict.reason = Reason::BranchInUse;
+                    BranchFate::Kept
+                }
+                Err(_) => {
+                    verdict.reason = Reason::TipMoved;
+                    BranchFate::Kept
+                }
+            },
+        };
+        // Last, as it is slow. Killed before: the next sweep finds it by its name.
+        if trouble.is_none()
+            && by_us
+            && let Err(error) = delete(&self.gone)
+        {
+            trouble = Some(format!("{} could not be deleted: {error}", self.gone.display()));
+        }
+        if let Some(words) = trouble {
+            return self.record.gone(&look, Reason::Unfinished, branch, Some(&words));
+        }
+        self.record.gone(&look, verdict.reason, branch, None)
+    }
+
+    fn unregister(&self, entry: &Entry) -> Result<(), String> {
+        let _ = fs::remove_dir(&self.request.path);
+        let lock = RepositoryLock::take(&self.repository.common_dir).map_err(|error| error.to_string())?;
+        let path = entry.path.as_deref().unwrap_or(&self.request.path);
+        if fs::symlink_metadata(path).is_ok() {
+            return Err(format!("{} is there again", path.display()));
+        }
+        unregister(self.acting, self.repository, path, &lock).map_err(|error| error.to_string())
+    }
+
+    /// Returns whether the branch was deleted, at that very commit; not where another worktree has
+    /// it checked out, of which `update-ref` knows nothing (measured with git 2.47).
+    fn delete_branch(&self, expected: &str) -> Result<bool, crate::worktree::GitError> {
+        let name = format!("refs/heads/{}", self.request.branch);
+        if checked_out_at(self.acting, self.repository, &name, None)?.is_some() {
+            return Ok(false);
+        }
+        let common = &self.repository.common_dir;
+        self.acting.inside(common, ["update-ref", "--no-deref", "-d", &name, expected]).output()?;
+        Ok(true)
+    }
+
+    /// A lane that is kept is nobody's any more.
+    fn release(&self) {
+        let Ok(Some(entry)) = entry_for(self.repository, &self.request.path) else { return };
+        let is_away = |tree: &Path| fs::symlink_metadata(tree).is_ok();
+        if lock_of(&entry, &self.request.run) != Lock::Ours || is_away(&self.gone) || is_away(&self.aside) {
+            return;
+        }
+        if let Ok(lock) = RepositoryLock::take(&self.repository.common_dir) {
+            let _ = unlock_worktree(self.acting, self.repository, &self.request.path, &lock);
+        }
+    }
+}
+
+/// Deletes a tree that was judged twice. Folders that forbid writing are opened first: tools make
+/// such (Go's module cache). Links are not followed.
+fn delete(tree: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(tree) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            open_up(tree)?;
+            fs::remove_dir_all(tree)
+        }
+        done => done,
+    }
+}
+
+fn open_up(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    for item in fs::read_dir(folder)? {
+        let item = item?;
+        if item.file_type()?.is_dir() {
+            open_up(&item.path())?;
+        }
+    }
+    Ok(())
+}
