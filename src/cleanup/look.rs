@@ -181,13 +181,14 @@ impl Looker<'_> {
             return Ok(nothing);
         }
         let Some(entry) = entry.map_err(|error| error.to_string())? else { return Ok(Folder::Foreign) };
-        let ask = |question: &str| {
-            self.git.at(tree, ["rev-parse", question]).reading().path().map_err(|error| error.to_string())
-        };
-        let (top, git_dir) = (ask("--show-toplevel")?, ask("--absolute-git-dir")?);
-        let real = fs::canonicalize(tree).map_err(words)?;
-        if top != real || git_dir != fs::canonicalize(&entry.git_dir).map_err(words)? {
-            return Err(format!("{}: git takes it for {}", tree.display(), top.display()));
+        let asked =
+            self.git.at(tree, ["rev-parse", "--show-toplevel", "--absolute-git-dir"]).reading().path();
+        let answer = asked.map_err(|error| error.to_string())?;
+        let mut expected = fs::canonicalize(tree).map_err(words)?.into_os_string();
+        expected.push("\n");
+        expected.push(fs::canonicalize(&entry.git_dir).map_err(words)?);
+        if answer != expected {
+            return Err(format!("{}: git takes it for {}", tree.display(), answer.display()));
         }
         Ok(Folder::Lane)
     }

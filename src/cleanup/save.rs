@@ -103,14 +103,8 @@ fn snapshot(git: &Git, tree: &Path, entry: &Entry) -> Result<Vec<CommitId>, Stri
             return Err(format!("a change could not be written: {}", String::from_utf8_lossy(item)));
         }
     }
-    for name in SIDES {
-        let side = format!("{name}^{{commit}}");
-        match Seat::Tree(tree).call(git, &["rev-parse", "--verify", "--quiet", &side]).reading().commit() {
-            Ok(commit) => tips.push(commit),
-            Err(GitError::Failed { code: Some(1), .. }) => {}
-            Err(error) => return Err(words(error)),
-        }
-    }
+    let sides = rescue::commits_at(git, Seat::Tree(tree), &SIDES).map_err(words)?;
+    tips.extend(sides.into_iter().flatten());
     for file in SIDE_FILES {
         let Ok(text) = fs::read_to_string(entry.git_dir.join(file)) else { continue };
         tips.extend(CommitId::parse(text.trim()));

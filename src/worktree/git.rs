@@ -95,18 +95,20 @@ impl GitError {
 #[derive(Clone, Debug)]
 pub struct Git {
     environment: Environment,
+    /// What a hook of the user's sees: their own locale, for one.
+    hooks: Environment,
     until: Option<Instant>,
 }
 
 impl Git {
     /// Returns a caller of git for a process that was started with `environment`.
     pub fn new(environment: &Environment) -> Git {
-        Git { environment: environment.for_git(), until: None }
+        Git { environment: environment.for_git(), hooks: environment.for_child(&[]), until: None }
     }
 
     /// Returns this with every command ended at `until`.
     pub fn until(&self, until: Instant) -> Git {
-        Git { environment: self.environment.clone(), until: Some(until) }
+        Git { until: Some(until), ..self.clone() }
     }
 
     /// Returns whether the time given by [`Git::until`] is over.
@@ -125,6 +127,24 @@ impl Git {
             until: self.until,
         };
         call.args(arguments)
+    }
+
+    /// Returns the hook at `file`, to run in `lane`. By a shell, as git does with a script that names
+    /// no interpreter; what it writes goes to standard error, as git lets it.
+    pub fn hook(&self, file: &Path, lane: &Path) -> Call {
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+        Call {
+            argv: ["sh", "-c", "exec \"$0\" \"$@\" >&2"]
+                .into_iter()
+                .map(OsString::from)
+                .chain([file.into()])
+                .collect(),
+            subcommand: format!("hook {name}"),
+            cwd: lane.to_path_buf(),
+            environment: self.hooks.clone(),
+            stdin: Input::Nothing,
+            until: self.until,
+        }
     }
 
     /// Returns a command that works on the repository whose git folder is `git_dir`, without a

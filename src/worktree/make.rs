@@ -8,6 +8,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::acquire::{AcquirePlan, decide};
@@ -367,37 +368,34 @@ impl Act<'_> {
         self.acquired(entry, how, branch_made)
     }
 
-    /// Runs `post-checkout` with what `git worktree add` gives it: no old commit, the new one, 1.
+    /// Runs `post-checkout` as `git worktree add` does: no old commit, the new one, 1; in the lane,
+    /// without GIT_DIR; a relative core.hooksPath looked up from the calling checkout (measured with
+    /// git 2.47).
     ///
-    /// A relative core.hooksPath is looked up from the calling checkout, as git does there; `git
-    /// hook run` in the lane alone would look in the lane (both measured with git 2.47).
+    /// Not by `git hook run`, which sets GIT_DIR: a hook that enters a subfolder would then take that
+    /// for the whole checkout.
     fn hook(&self, lane: &LaneLock) -> Result<(), AcquireFault> {
         let path = &self.request.path;
         let Some(head) = head(self.git, Seat::Tree(path)).map_err(|error| self.git(&error))? else {
             return Ok(());
         };
-        let hooks = |folder: &Path| {
-            let words = ["rev-parse", "--path-format=absolute", "--git-path", "hooks"];
-            self.git.at(folder, words).reading().path().map_err(|error| self.git(&error))
+        let words = ["rev-parse", "--path-format=absolute", "--git-path", "hooks/post-checkout"];
+        let hook = self.git.at(self.repository.folder(), words).reading().path();
+        let hook = hook.map_err(|error| self.git(&error))?;
+        let may_run = fs::metadata(&hook)
+            .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0);
+        if !may_run {
+            return Ok(());
+        }
+        let call = self.git.hook(&hook, path).args([&no_object(&head), head.as_str(), "1"]);
+        let call = match lane.share() {
+            Ok(file) => call.holding(file),
+            Err(_) => call,
         };
-        let (callers, lanes) = (hooks(self.repository.folder())?, hooks(path)?);
-        let words = ["hook", "run", "--ignore-missing", "post-checkout", "--"];
-        let mut call = self.git.at(path, words).args([&no_object(&head), head.as_str(), "1"]);
-        if callers != lanes {
-            call = call.config(&format!("core.hooksPath={}", callers.display()));
-        }
-        if let Ok(file) = lane.share() {
-            call = call.holding(file);
-        }
-        call.output().map(|_| ()).map_err(|error| {
-            if error.is_disk_full() {
-                return self.git(&error);
-            }
-            AcquireFault {
-                class: AcquireClass::AcquireFailed,
-                detail: format!("the post-checkout hook failed in lane `{}`: {error}", self.request.lane),
-                hint: "mend the hook, then resume; the lane is there and goes on from it".into(),
-            }
+        call.output().map(|_| ()).map_err(|error| AcquireFault {
+            class: if error.is_disk_full() { AcquireClass::DiskFull } else { AcquireClass::AcquireFailed },
+            detail: format!("lane `{}`: {error}", self.request.lane),
+            hint: "mend the hook, then resume; the lane is there and goes on from it".into(),
         })
     }
 

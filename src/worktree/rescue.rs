@@ -54,30 +54,22 @@ pub fn unreached(
 ) -> Result<Option<Vec<CommitId>>, GitError> {
     let branch = format!("refs/heads/{branch}");
     let exists = |name: &str| seat.call(git, &["reflog", "exists", name]).reading().asks();
-    if !exists("HEAD")? {
-        return Ok(None);
-    }
-    let has_branch = seat.call(git, &["rev-parse", "--verify", "--quiet", &branch]).reading().asks()?;
-    if has_branch && !exists(&branch)? {
-        return Ok(None);
-    }
-    let mut tips = BTreeSet::new();
+    let heads = commits_at(
+        git,
+        seat,
+        &[&branch, "HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"],
+    )?;
     let mut logs = vec!["HEAD"];
-    if has_branch {
+    if heads[0].is_some() {
         logs.push(&branch);
     }
+    let mut tips: BTreeSet<String> = heads.iter().flatten().map(CommitId::to_string).collect();
     for log in logs {
+        if !exists(log)? {
+            return Ok(None);
+        }
         let found = seat.call(git, &["log", "-g", "--format=%H", log, "--"]).reading().line()?;
         tips.extend(found.lines().map(str::to_string));
-    }
-    for name in ["HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"] {
-        let one = format!("{name}^{{commit}}");
-        match seat.call(git, &["rev-parse", "--verify", "--quiet", &one]).reading().line() {
-            Ok(tip) => tips.extend([tip]),
-            // An unborn HEAD and an absent pseudo-ref alike.
-            Err(GitError::Failed { code: Some(1), .. }) => {}
-            Err(error) => return Err(error),
-        }
     }
     let own = seat
         .call(
@@ -88,6 +80,18 @@ pub fn unreached(
         .line()?;
     tips.extend(own.lines().map(str::to_string));
     only_here(git, seat, base, tips).map(Some)
+}
+
+/// Returns the commit that each of `names` is at, `None` where it is at none; one process for all.
+pub fn commits_at(git: &Git, seat: Seat<'_>, names: &[&str]) -> Result<Vec<Option<CommitId>>, GitError> {
+    let questions: String = names.iter().map(|name| format!("{name}^{{commit}}\n")).collect();
+    let words = ["cat-file", "--batch-check=%(objectname)"];
+    let answers = seat.call(git, &words).feed(questions.into_bytes()).reading().line()?;
+    let found: Vec<Option<CommitId>> = answers.lines().map(CommitId::parse).collect();
+    if found.len() != names.len() {
+        return Err(GitError::Unreadable { command: "cat-file".into(), detail: answers });
+    }
+    Ok(found)
 }
 
 /// Returns the same for a lane whose entry is gone: what only the reflog of its branch reaches.

@@ -165,7 +165,10 @@ fn a_place_inside_a_checkout_or_a_git_folder_is_refused() {
 fn the_hook_fires_as_for_a_plain_worktree_add() {
     let world = World::new();
     let log = world.root.path().join("hook log");
-    world.hook("post-checkout", &format!("echo \"$* $(pwd -P)\" >> '{}'", log.display()));
+    world.hook(
+        "post-checkout",
+        &format!("echo \"$* $(pwd -P) ${{GIT_DIR-unset}} ${{GIT_INDEX_FILE-unset}}\" >> '{}'", log.display()),
+    );
     let plain = world.lanes.join("plain");
     world.git(&world.repo, &["worktree", "add", "-q", "-b", "plain", plain.to_str().unwrap()]);
     let lane = world.acquire("api", NEW).unwrap();
@@ -174,6 +177,7 @@ fn the_hook_fires_as_for_a_plain_worktree_add() {
     assert_eq!(lines.len(), 2, "{said}");
     let as_plain = lines[0].replace(plain.to_str().unwrap(), lane.path.to_str().unwrap());
     assert_eq!(lines[1], as_plain);
+    assert!(as_plain.ends_with(" unset unset"), "{as_plain}");
     assert!(lines[1].starts_with(&format!("{} {} 1 ", "0".repeat(40), world.base())));
 }
 
@@ -198,7 +202,8 @@ fn a_failing_hook_fails_the_acquire_in_its_own_words_and_the_next_goes_on() {
     let fault = world.acquire("api", NEW).unwrap_err();
     assert_eq!(fault.class, AcquireClass::AcquireFailed);
     assert!(
-        fault.detail.contains("the licence server is down") && fault.detail.contains("status 7"),
+        fault.detail.contains("the licence server is down")
+            && fault.detail.contains("`git hook post-checkout` ended with status 7"),
         "{fault}"
     );
     world.hook("post-checkout", "exit 0");

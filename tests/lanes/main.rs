@@ -11,5 +11,6 @@ mod channels;
 mod contract;
 mod discard;
 mod killed;
+mod killed_anywhere;
 mod support;
 mod sweep;

@@ -365,7 +365,7 @@ fn killed_amid_the_deletion_the_next_acquire_makes_the_lane_anew() {
 #[test]
 fn a_lane_that_was_never_handed_out_goes() {
     let world = World::new();
-    world.hook("post-checkout", "kill -9 $PPID");
+    world.hook("post-checkout", "exit 1");
     assert!(world.acquire("api", NEW).is_err());
     fs::remove_file(world.repo.join(".git/hooks/post-checkout")).unwrap();
     let receipt = world.repo.join(".git/worktrees/api/omg-lane.json");
