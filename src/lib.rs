@@ -1,6 +1,10 @@
 //! `omg` runs a reviewed graph of shell commands and coding agents; nodes that edit files get a
 //! prepared git worktree of their own. ARCHITECTURE.md is the map; DESIGN words are used throughout.
 
+#[cfg(not(unix))]
+compile_error!("omg runs on Linux, and builds on macOS; there is no Windows version");
+
+pub mod api;
 pub mod cleanup;
 pub mod cli;
 pub mod graph;
@@ -8,7 +12,9 @@ pub mod ids;
 pub mod journal;
 pub mod process;
 pub mod provision;
+pub mod readiness;
 pub mod run;
 pub mod schedule;
 pub mod settings;
+pub mod view;
 pub mod worktree;

@@ -1,13 +1,52 @@
 //! The command line: decode, call, encode. Decides nothing.
 
+pub mod args;
+mod commands;
 pub mod hidden;
 pub mod output;
 
+use clap::Parser;
+
+use crate::settings;
+
 /// Runs the command line of this process. Returns its exit code.
 pub fn main() -> i32 {
-    let arguments: Vec<std::ffi::OsString> = crate::settings::arguments();
+    let arguments = settings::arguments();
     if let Some(code) = hidden::run(&arguments) {
         return code;
     }
-    0
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return error.exit_code();
+        }
+    };
+    output::choose_colors(cli.color);
+    let outcome = settings::Settings::read().map_err(Into::into).and_then(|settings| {
+        show_logs(cli.verbose, settings.log.as_deref());
+        commands::run(&settings, cli.command)
+    });
+    match outcome {
+        Ok(code) => code,
+        Err(refusal) => {
+            output::refusal(&refusal);
+            refusal.exit
+        }
+    }
+}
+
+/// Sends tracing's logs to standard error, as `-v` and `OMG_LOG` ask.
+fn show_logs(verbose: u8, log: Option<&str>) {
+    let filter = match (log, verbose) {
+        (Some(filter), _) => filter.to_string(),
+        (None, 0) => return,
+        (None, 1) => "omg=info".into(),
+        (None, 2) => "omg=debug".into(),
+        (None, _) => "omg=trace".into(),
+    };
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .try_init();
 }

@@ -208,7 +208,7 @@ impl Report {
 }
 
 /// Returns the word of `known` nearest to `word`, where one is near enough to be meant.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let most = (length / 3).max(1);
     let lower = word.to_lowercase();

@@ -1,11 +1,13 @@
 //! The run's only truth: one line a fact, appended, durable before the act it announces.
 
+pub mod layout;
 pub mod mask;
 pub mod record;
 pub mod replay;
 pub mod runfile;
 pub mod store;
 
+pub use layout::RunDir;
 pub use record::Record;
 pub use runfile::RunFile;
 

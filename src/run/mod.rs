@@ -3,15 +3,15 @@
 
 pub mod driver;
 pub mod environment;
-pub mod layout;
+
 pub mod leg;
 pub mod perform;
 pub mod seams;
 pub mod signals;
 pub mod sweep;
 
+pub use crate::journal::RunDir;
 pub use driver::{LegReport, drive};
-pub use layout::RunDir;
 pub use seams::{Clock, Seams};
 
 use crate::journal::Record;

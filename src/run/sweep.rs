@@ -100,7 +100,8 @@ fn kept(reason: &str) -> CleanupOutcome {
     }
 }
 
-fn performed(lane: crate::ids::LaneName, intent: IntentId, outcome: CleanupOutcome) -> Fact {
+/// Returns the fact of a cleanup.
+pub fn performed(lane: crate::ids::LaneName, intent: IntentId, outcome: CleanupOutcome) -> Fact {
     let tree = match outcome.tree {
         TreeFate::Kept => "kept",
         TreeFate::Removed => "removed",

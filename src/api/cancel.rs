@@ -1,0 +1,76 @@
+//! `omg cancel`: ends the living leg of a run, cleanup included.
+#![expect(clippy::disallowed_methods, reason = "leaves the leg a note and waits for its end")]
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::find::{Found, here, run};
+use super::{Refusal, exit};
+use crate::process::table;
+use crate::run::leg;
+use crate::settings::Settings;
+
+/// What `omg cancel` came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// The leg was asked to stop, and did.
+    Stopped,
+    /// Nothing lived; what a dead leg had left running was ended.
+    NotRunning {
+        /// The names of what was ended.
+        ended: Vec<String>,
+    },
+}
+
+/// Cancels a run: the one named, else the only one here that lives. Waits for its end.
+///
+/// Errors: no such run, several that live, or its process can't be signalled.
+pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancelled), Refusal> {
+    let found = match name {
+        Some(name) => run(settings, Some(name))?,
+        None => only_living(settings)?,
+    };
+    let id = found.file.run_id.to_string();
+    let Some(holder) = leg::holder(&found.dir) else {
+        let ended = leg::end_leftovers(&found.dir, Some(&found.file.graph))?;
+        return Ok((id, Cancelled::NotRunning { ended }));
+    };
+    std::fs::write(found.dir.cancel(), b"").map_err(|error| {
+        Refusal::new(exit::BLOCKED, format!("{}: {error}", found.dir.cancel().display()), None)
+    })?;
+    // The lock's holder and its start time: a number that went to another process is not signalled.
+    if table::start_time(holder.pid) == Some(holder.start_time)
+        && let Some(pid) = Pid::from_raw(holder.pid as i32)
+    {
+        kill_process(pid, Signal::TERM)
+            .map_err(|error| Refusal::new(exit::BLOCKED, format!("process {}: {error}", holder.pid), None))?;
+    }
+    let grace = found.file.graph.nodes().iter().map(|node| node.grace).max().unwrap_or_default();
+    let deadline = Instant::now() + grace + Duration::from_secs(90);
+    while leg::holder(&found.dir).is_some() {
+        if Instant::now() > deadline {
+            return Err(Refusal::new(
+                exit::HELD,
+                format!("run `{id}` does not end (pid {})", holder.pid),
+                Some("once more with `kill`, or look at its nodes".into()),
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok((id, Cancelled::Stopped))
+}
+
+fn only_living(settings: &Settings) -> Result<Found, Refusal> {
+    let mut living: Vec<Found> =
+        here(settings).into_iter().filter(|run| leg::holder(&run.dir).is_some()).collect();
+    match (living.len(), living.pop()) {
+        (1, Some(found)) => Ok(found),
+        (0, _) | (_, None) => Err(Refusal::usage("no run lives here")),
+        (count, Some(_)) => Err(Refusal::new(
+            exit::USAGE,
+            format!("{count} runs live here"),
+            Some("name the one to cancel; `omg runs` lists them".into()),
+        )),
+    }
+}

@@ -1,0 +1,94 @@
+//! `omg lanes discard`: removes a lane that a run kept, after rescuing what is in it.
+
+use std::sync::Arc;
+
+use super::find::Found;
+use super::leg::mask;
+use super::{Refusal, exit};
+use crate::cleanup::{GitSweeper, Policy, SweepRequest, Sweeper};
+use crate::ids::{IntentId, Leg};
+use crate::journal::replay::replay;
+use crate::journal::store::{self, Journal};
+use crate::provision::receipt;
+use crate::run::environment::of_git;
+use crate::run::seams::{Clock, SystemClock};
+use crate::run::sweep::{SWEEP_TIME, performed};
+use crate::run::{RunError, leg};
+use crate::schedule::Fact;
+use crate::schedule::fact::Cleanup;
+use crate::schedule::state::Names;
+use crate::settings::Settings;
+use crate::worktree::{GitWorktrees, Worktrees};
+
+/// Discards one lane of a run and returns what was done. Its content is rescued first.
+///
+/// Errors: no such lane, the run is held by a living process, or its files can't be used.
+pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup, Refusal> {
+    let Found { file, dir } = found;
+    let graph = &file.graph;
+    let Some(ix) = graph.lane_ixs().find(|ix| graph.lane(*ix).name.as_str() == lane) else {
+        let names: Vec<&str> = graph.lanes().iter().map(|lane| lane.name.as_str()).collect();
+        let hint = match names.as_slice() {
+            [] => "it has none".to_string(),
+            names => format!("it has {}", names.join(", ")),
+        };
+        return Err(Refusal::new(
+            exit::USAGE,
+            format!("run `{}` has no lane `{lane}`", file.run_id),
+            Some(hint),
+        ));
+    };
+    let Some(of_run) = &file.repository else {
+        return Err(Refusal::usage(format!("run `{}` has no repository", file.run_id)));
+    };
+    let before = store::read(&dir.events()).map_err(RunError::from)?;
+    let claim = leg::claim(&dir, &file.run_id, &before)?;
+    for ended in leg::end_leftovers(&dir, Some(graph))? {
+        tracing::warn!(%ended, "ended what an earlier leg left running");
+    }
+    let generation = claim.generation;
+    // It is no leg of its own: it runs nothing.
+    let (mut journal, records) = Journal::open(
+        &dir.events(),
+        |records| (leg::last_leg(records).max(Leg(1)), generation),
+        mask(settings, &file),
+    )
+    .map_err(RunError::from)?;
+    let state = replay(graph, &Names::of(graph), &records)
+        .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() })?;
+    let record = state.lane(ix);
+    let environment = of_git(&settings.environment, &file.run_id, &dir);
+    let worktrees: Arc<dyn Worktrees> = Arc::new(GitWorktrees::new(&environment));
+    let from = of_run.top.as_ref().filter(|top| top.is_dir()).unwrap_or(&of_run.common_dir);
+    let repository = worktrees.discover(from)?;
+    let name = graph.lane(ix).name.clone();
+    let request = SweepRequest {
+        run: file.run_id.clone(),
+        lane: name.clone(),
+        path: of_run.path_of(&name),
+        branch: of_run.branch_of(&file.run_id, &name),
+        base: of_run.base_of(&name).clone(),
+        branch_made_by_run: record.branch_made,
+        rescued: dir.rescued(&name),
+        policy: Policy::Discard,
+        rebuildable: receipt::load(&dir.lane(&name).join("receipt.json"))
+            .map(|receipt| receipt.made)
+            .unwrap_or_default(),
+        overlay: Vec::new(),
+        ignored_is_needed: false,
+        time: SWEEP_TIME,
+    };
+    let intent = IntentId::new(generation, 1);
+    let clock = SystemClock;
+    let requested =
+        Fact::CleanupRequested { lane: name.clone(), intent: intent.clone(), reason: "discard".into() };
+    journal.append(&[requested], clock.now()).map_err(RunError::from)?;
+    let outcome = GitSweeper::new(&environment).sweep(&repository, &request);
+    let fact = performed(name, intent, outcome);
+    journal.append(std::slice::from_ref(&fact), clock.now()).map_err(RunError::from)?;
+    claim.release();
+    match fact {
+        Fact::CleanupPerformed { cleanup, .. } => Ok(cleanup),
+        _ => Err(Refusal::new(exit::BUG, "a cleanup came to something else", None)),
+    }
+}

@@ -1,0 +1,334 @@
+//! One leg from its claim to its end, for `run` and `resume` alike.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::{Refusal, exit};
+use crate::cleanup::GitSweeper;
+use crate::graph::Graph;
+use crate::graph::model::{OnFail, ProvisionWhen};
+use crate::ids::{IntentId, Leg};
+use crate::journal::mask::Mask;
+use crate::journal::replay::replay;
+use crate::journal::store::Journal;
+use crate::journal::{Record, RunDir, RunFile};
+use crate::process::client::Supervisor;
+use crate::process::spawn::own_program;
+use crate::process::supervisor::outlive_supervisor;
+use crate::readiness::judge::{Amount, lanes_that_fit};
+use crate::run::driver::{Driver, LegReport, drive};
+use crate::run::environment::of_git;
+use crate::run::perform::Stage;
+use crate::run::seams::{Clock, Seams, SystemClock};
+use crate::run::{Observer, RunError, leg, signals};
+use crate::schedule::event::LegStart;
+use crate::schedule::fact::{RunStatus, StopReason};
+use crate::schedule::fault::Exit;
+use crate::schedule::ready::{lanes_needed, nodes_needed};
+use crate::schedule::state::{Names, RunState};
+use crate::settings::{Settings, cores};
+use crate::worktree::{GitWorktrees, LaneHistory, LaneRequest, Repository, Worktrees};
+
+/// What built this program; part of every run's record.
+pub const BUILD: &str = concat!("omg ", env!("CARGO_PKG_VERSION"));
+
+/// What a user chose for one leg.
+#[derive(Clone, Debug, Default)]
+pub struct LegOptions {
+    /// Most processes at a time.
+    pub concurrency: Option<std::num::NonZeroU32>,
+    /// A failure prunes only what needed the failed node.
+    pub keep_going: bool,
+    /// When lanes are prepared.
+    pub provision_when: Option<ProvisionWhen>,
+    /// Open what failed again.
+    pub retry_failed: bool,
+    /// Open what is blocked again.
+    pub retry_blocked: bool,
+}
+
+/// How a leg ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// How the run stands.
+    pub status: RunStatus,
+    /// The code to end with.
+    pub exit: i32,
+}
+
+/// Returns the exit code of a run that stands like this (DESIGN.md section 11).
+pub fn exit_code(status: RunStatus, stop: Option<StopReason>) -> i32 {
+    match (stop, status) {
+        (Some(StopReason::Signal(signal)), _) => exit::SIGNAL + signal,
+        (Some(StopReason::Cancel), _) | (None, RunStatus::Cancelled) => exit::SIGNAL + 15,
+        (Some(StopReason::SupervisorLost), _) => exit::BLOCKED,
+        (None, RunStatus::Passed | RunStatus::Running) => exit::OK,
+        (None, RunStatus::Failed) => exit::FAILED,
+        (None, RunStatus::Blocked | RunStatus::Interrupted) => exit::BLOCKED,
+        (None, RunStatus::Paused) => exit::PAUSED,
+    }
+}
+
+/// Returns a setting as DESIGN.md orders them: flag, variable, graph, file, default.
+fn concurrency(settings: &Settings, graph: &Graph, flag: Option<std::num::NonZeroU32>) -> u32 {
+    flag.or(settings.variables.concurrency)
+        .or(graph.parts().concurrency)
+        .or(settings.file.concurrency)
+        .map_or_else(cores, std::num::NonZeroU32::get)
+}
+
+fn provision_when(settings: &Settings, graph: &Graph, flag: Option<ProvisionWhen>) -> ProvisionWhen {
+    flag.or(settings.variables.provision_when)
+        .or(graph.parts().provision.when)
+        .or(settings.file.provision_when)
+        .unwrap_or_default()
+}
+
+/// What has to be known before a leg may begin.
+#[derive(Debug)]
+pub struct Readiness {
+    /// How many of the lanes it needs fit on the disk.
+    pub lanes_that_fit: usize,
+    /// What a person should know, one line each.
+    pub notes: Vec<String>,
+}
+
+/// Returns whether the lanes that a leg needs can be made, before anything of them is.
+///
+/// Errors: what stands in the way, with the lanes and nodes concerned; exit code 3.
+pub fn readiness(
+    worktrees: &dyn Worktrees,
+    repository: &Repository,
+    file: &RunFile,
+    state: &RunState,
+) -> Result<Readiness, Refusal> {
+    let graph = &file.graph;
+    let Some(of_run) = &file.repository else {
+        return Ok(Readiness { lanes_that_fit: 0, notes: Vec::new() });
+    };
+    let needed = lanes_needed(graph, state);
+    let requests: Vec<LaneRequest> = graph
+        .lane_ixs()
+        .filter(|ix| needed.contains(ix))
+        .map(|ix| {
+            let name = &graph.lane(ix).name;
+            let record = state.lane(ix);
+            LaneRequest {
+                run: file.run_id.clone(),
+                lane: name.clone(),
+                path: of_run.path_of(name),
+                branch: of_run.branch_of(&file.run_id, name),
+                base: of_run.base_of(name).clone(),
+                history: LaneHistory {
+                    branch_made_by_run: record.branch_made,
+                    kept_by_earlier_leg: record.branch_kept,
+                    acquire_open: record.acquire_open,
+                },
+            }
+        })
+        .collect();
+    let obstacles = worktrees.preflight(repository, &requests)?;
+    if !obstacles.is_empty() {
+        return Err(Refusal {
+            exit: exit::BLOCKED,
+            complaints: obstacles
+                .into_iter()
+                .map(|obstacle| super::Complaint {
+                    message: format!(
+                        "{}; needed by {}",
+                        obstacle.message,
+                        concerned(graph, state, &obstacle.lanes)
+                    ),
+                    hint: Some(obstacle.hint),
+                })
+                .collect(),
+            problems: Vec::new(),
+        });
+    }
+    let mut notes = Vec::new();
+    if let Some(rest) = worktrees.not_in_lanes(repository)? {
+        notes.push(format!(
+            "{} modified, {} untracked files are not in the lanes",
+            rest.modified, rest.untracked
+        ));
+    }
+    if graph.parts().identity.is_none() && !requests.is_empty() && !worktrees.has_identity(repository)? {
+        notes.push(
+            "git does not know who commits here, so commits in lanes will fail: set user.name and user.email, or `identity` in the graph".into(),
+        );
+    }
+    let mut amounts = Vec::new();
+    for request in &requests {
+        if request.path.is_dir() {
+            amounts.push(Amount { bytes: 0, inodes: 0 });
+            continue;
+        }
+        let footprint = worktrees.footprint(repository, &request.base)?;
+        amounts.push(Amount { bytes: footprint.bytes, inodes: footprint.inodes });
+    }
+    let room = worktrees.room(&of_run.worktree_root)?;
+    let free = Amount { bytes: room.bytes, inodes: room.inodes };
+    let fit = lanes_that_fit(&amounts, free);
+    if fit == 0 && !amounts.is_empty() {
+        return Err(Refusal::new(
+            exit::BLOCKED,
+            format!(
+                "too little space for even one lane at {}: {} MiB and {} inodes are free, a lane needs {} MiB and {}",
+                of_run.worktree_root.display(),
+                free.bytes >> 20,
+                free.inodes,
+                amounts[0].bytes >> 20,
+                amounts[0].inodes
+            ),
+            Some("make room, or move lanes with `--worktree-root`".into()),
+        ));
+    }
+    if fit < amounts.len() {
+        notes.push(format!(
+            "space for {fit} of {} lanes; the others are prepared at their first use",
+            amounts.len()
+        ));
+    }
+    Ok(Readiness { lanes_that_fit: fit, notes })
+}
+
+fn concerned(graph: &Graph, state: &RunState, lanes: &[crate::ids::LaneName]) -> String {
+    let nodes = nodes_needed(graph, state);
+    let of = |name: &crate::ids::LaneName| {
+        let ids: Vec<&str> = nodes
+            .iter()
+            .filter(|ix| graph.node(**ix).lane.is_some_and(|lane| graph.lane(lane).name == *name))
+            .map(|ix| graph.node(*ix).id.as_str())
+            .collect();
+        format!("lane {name} ({})", ids.join(", "))
+    };
+    lanes.iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// A run that is claimed and about to get a leg.
+pub struct Claimed {
+    /// What it is.
+    pub file: RunFile,
+    /// Its folder.
+    pub dir: RunDir,
+    /// The claim.
+    pub claim: leg::Claim,
+    /// What was written so far.
+    pub records: Vec<Record>,
+    /// Its repository.
+    pub repository: Option<Repository>,
+    /// How many lanes fit.
+    pub lanes_that_fit: usize,
+    /// Exits on disk of acts without an end in the journal.
+    pub exits: Vec<(IntentId, Exit)>,
+}
+
+/// Runs one leg of a claimed run to its end.
+pub fn run_leg(
+    settings: &Settings,
+    claimed: Claimed,
+    options: &LegOptions,
+    observer: Rc<dyn Observer>,
+) -> Result<Ended, Refusal> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Refusal::new(exit::BLOCKED, format!("no event loop: {error}"), None))?;
+    let dir = claimed.dir.clone();
+    let local = tokio::task::LocalSet::new();
+    let outcome = local.block_on(&runtime, leg_inside(settings, claimed, options, observer));
+    // Dropping what is left closes the lifeline, and with it whatever still runs.
+    drop(local);
+    runtime.shutdown_background();
+    let _ = outlive_supervisor(dir.root(), Duration::from_secs(15));
+    let report = outcome?;
+    Ok(Ended { status: report.status, exit: exit_code(report.status, report.stop) })
+}
+
+async fn leg_inside(
+    settings: &Settings,
+    claimed: Claimed,
+    options: &LegOptions,
+    observer: Rc<dyn Observer>,
+) -> Result<LegReport, RunError> {
+    let Claimed { file, dir, claim, records, repository, lanes_that_fit, exits } = claimed;
+    let io = |path: &std::path::Path, source| RunError::Io { path: path.into(), source };
+    let asks = signals::listen(&dir).map_err(|error| io(dir.root(), error))?;
+    let marked = of_git(&settings.environment, &file.run_id, &dir);
+    let supervisor =
+        Supervisor::start(&own_program(), dir.root(), &marked).map_err(|error| io(dir.root(), error))?;
+    let seams = Seams {
+        spawner: Rc::new(supervisor),
+        worktrees: Arc::new(GitWorktrees::new(&marked)),
+        sweeper: Arc::new(GitSweeper::new(&marked)),
+        clock: Rc::new(SystemClock),
+    };
+    let mask = mask(settings, &file);
+    let generation = claim.generation;
+    let (journal, records) =
+        Journal::open(&dir.events(), |records| (Leg(leg::last_leg(records).0 + 1), generation), mask)
+            .map(|(journal, read)| (journal, if records.is_empty() { read } else { records }))?;
+    let names = Names::of(&file.graph);
+    let state = replay(&file.graph, &names, &records)
+        .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() })?;
+    let start = LegStart {
+        leg: Leg(leg::last_leg(&records).0 + 1),
+        generation,
+        concurrency: concurrency(settings, &file.graph, options.concurrency),
+        on_fail: if options.keep_going { OnFail::Continue } else { file.graph.parts().on_fail },
+        provision_when: provision_when(settings, &file.graph, options.provision_when),
+        lanes_that_fit,
+        retry_failed: options.retry_failed,
+        retry_blocked: options.retry_blocked,
+        exits,
+        pid: std::process::id(),
+        build: BUILD.into(),
+    };
+    let (answers, from_answers) = mpsc::unbounded_channel();
+    let lanes = state.lanes.iter().map(|lane| lane.made.clone()).collect();
+    let stage = Rc::new(Stage {
+        file: Rc::new(file),
+        dir: dir.clone(),
+        parent: settings.environment.clone(),
+        seams,
+        repository,
+        answers,
+        observer: Rc::clone(&observer),
+        cache_lock: settings.home.join("locks/package-cache.lock"),
+        jobs: Default::default(),
+        plans: Default::default(),
+        lanes: std::cell::RefCell::new(lanes),
+    });
+    let driver = Driver { stage, journal, state, names, answers: from_answers, asks, observer };
+    let report = drive(driver, start).await;
+    claim.release();
+    report
+}
+
+/// Returns what is taken out of the journal and the terminal.
+pub fn mask(settings: &Settings, file: &RunFile) -> Mask {
+    let graph = &file.graph;
+    let own = graph.parts().env.iter().chain(graph.nodes().iter().flat_map(|node| &node.env));
+    let literals =
+        own.filter(|(name, _)| crate::journal::mask::is_secret(name)).filter_map(|(_, template)| {
+            match template.0.as_slice() {
+                [crate::graph::model::Piece::Text(text)] => Some(text.clone()),
+                [crate::graph::model::Piece::Input(name)] => file.inputs.get(name).cloned(),
+                _ => None,
+            }
+        });
+    Mask::of(&settings.environment.0, &file.pass_env).and(literals)
+}
+
+/// Returns the state of a run before its first leg.
+pub fn unborn(graph: &Graph) -> RunState {
+    RunState::new(graph)
+}
+
+/// Returns the present moment.
+pub fn now() -> jiff::Timestamp {
+    SystemClock.now()
+}

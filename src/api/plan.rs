@@ -1,0 +1,148 @@
+//! `omg run --dry-run`: what would be run, and why. Nothing is made or started.
+
+use std::collections::BTreeMap;
+
+use super::Refusal;
+use super::start::Prepared;
+use crate::graph::Graph;
+use crate::graph::model::{NodeKind, On, Piece};
+use crate::ids::NodeIx;
+use crate::provision::plan::{HOOK_PLACES, Hook, Seen, plan};
+use crate::provision::receipt::probed;
+use crate::settings::Settings;
+use crate::worktree::{GitWorktrees, Worktrees};
+
+/// Returns a prepared run as lines for a person: lanes with their provisioning, then nodes in the
+/// order in which they would begin.
+pub fn describe(settings: &Settings, prepared: &Prepared) -> Result<Vec<String>, Refusal> {
+    let file = &prepared.file;
+    let graph = &file.graph;
+    let mut lines = vec![format!("would run {} as {}", graph.parts().name, file.run_id)];
+    if let (Some(of_run), Some(repository)) = (&file.repository, &prepared.repository) {
+        lines.push(format!("base: {}", of_run.base));
+        let worktrees = GitWorktrees::new(&settings.environment);
+        for ix in graph.lane_ixs() {
+            let name = &graph.lane(ix).name;
+            lines.push(format!(
+                "lane {name}: branch {}, at {}",
+                of_run.branch_of(&file.run_id, name),
+                of_run.path_of(name).display()
+            ));
+            let base = of_run.base_of(name);
+            let mut names = probed(&graph.provision(ix).inputs);
+            names.extend(HOOK_PLACES.map(str::to_string));
+            let mut files = worktrees.files_at(repository, base, &names)?;
+            let hook = HOOK_PLACES.iter().find_map(|place| {
+                let file = files.remove(*place)?;
+                Some(Hook { place: place.to_string(), bytes: file.bytes, executable: file.executable })
+            });
+            let seen = Seen {
+                tracked: files.keys().cloned().collect(),
+                files: files.into_iter().map(|(name, file)| (name, file.bytes)).collect(),
+                hook,
+                stray_hook: None,
+            };
+            let plan = plan(&graph.provision(ix).choice, &seen);
+            match plan.display() {
+                Some(line) => lines.push(format!("  provisioned with `{line}` ({})", why(plan.rung))),
+                None => lines.push(format!(
+                    "  nothing to provision ({})",
+                    plan.reason.as_deref().unwrap_or("no command")
+                )),
+            }
+            lines.extend(plan.warnings.iter().map(|warning| format!("  {warning}")));
+        }
+    }
+    for ix in launch_order(graph) {
+        lines.extend(node(graph, ix));
+    }
+    Ok(lines)
+}
+
+fn why(rung: crate::provision::Rung) -> &'static str {
+    match rung {
+        crate::provision::Rung::Explicit => "the graph says so",
+        crate::provision::Rung::Hook => "the repository's own hook at the base commit",
+        crate::provision::Rung::Detected => "detected by marker files",
+        crate::provision::Rung::Nothing => "nothing to do",
+    }
+}
+
+/// Returns the nodes so that each comes after what it waits for; among those that could begin, the
+/// longest path to a sink first, then file order, as the scheduler has it.
+fn launch_order(graph: &Graph) -> Vec<NodeIx> {
+    let mut unmet: BTreeMap<NodeIx, usize> =
+        graph.node_ixs().map(|ix| (ix, graph.node(ix).depends_on.len())).collect();
+    let mut order = Vec::new();
+    let mut ready: std::collections::BTreeSet<(std::cmp::Reverse<u32>, NodeIx)> = unmet
+        .iter()
+        .filter(|(_, count)| **count == 0)
+        .map(|(ix, _)| (std::cmp::Reverse(graph.rank(*ix)), *ix))
+        .collect();
+    while let Some((_, ix)) = ready.pop_first() {
+        order.push(ix);
+        for (next, _) in graph.dependents(ix) {
+            if let Some(count) = unmet.get_mut(&next) {
+                *count -= 1;
+                if *count == 0 {
+                    ready.insert((std::cmp::Reverse(graph.rank(next)), next));
+                }
+            }
+        }
+    }
+    order
+}
+
+fn node(graph: &Graph, ix: NodeIx) -> Vec<String> {
+    let node = graph.node(ix);
+    let mut head = format!("{}:", node.id);
+    match node.lane {
+        Some(lane) => head.push_str(&format!(" in lane {}", graph.lane(lane).name)),
+        None => head.push_str(" in the folder omg was started in"),
+    }
+    if !node.depends_on.is_empty() {
+        let names: Vec<String> = node
+            .depends_on
+            .iter()
+            .map(|dependency| {
+                let id = &graph.node(dependency.node).id;
+                match dependency.on {
+                    On::Passed => id.to_string(),
+                    On::Finished => format!("{id} (finished)"),
+                    On::Failed => format!("{id} (failed)"),
+                }
+            })
+            .collect();
+        head.push_str(&format!(", after {}", names.join(", ")));
+    }
+    let mut lines = vec![head];
+    if let NodeKind::Command { run } = &node.kind {
+        lines.extend(shown(graph, &run.0).lines().map(|line| format!("  $ {line}")));
+    }
+    if let Some(verify) = &node.check.verify {
+        lines.push(format!("  verify: {}", shown(graph, &verify.command.0)));
+    }
+    lines
+}
+
+/// Returns a template as its author wrote it, tokens and all.
+fn shown(graph: &Graph, pieces: &[Piece]) -> String {
+    let id = |ix: &NodeIx| graph.node(*ix).id.to_string();
+    let lane = |ix: &crate::ids::LaneIx| graph.lane(*ix).name.to_string();
+    pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Text(text) => text.clone(),
+            Piece::Input(name) => format!("{{{{ inputs.{name} }}}}"),
+            Piece::ArtifactPath(ix) => format!("{{{{ artifacts.{} }}}}", id(ix)),
+            Piece::ArtifactText(ix) => format!("{{{{ artifacts.{} | inline }}}}", id(ix)),
+            Piece::Feedback(ix) => format!("{{{{ feedback.{} }}}}", id(ix)),
+            Piece::RunId => "{{ run.id }}".into(),
+            Piece::LanePath => "{{ lane.path }}".into(),
+            Piece::LaneBranch => "{{ lane.branch }}".into(),
+            Piece::LaneBase => "{{ lane.base }}".into(),
+            Piece::OtherLaneBranch(ix) => format!("{{{{ lanes.{}.branch }}}}", lane(ix)),
+            Piece::OtherLanePath(ix) => format!("{{{{ lanes.{}.path }}}}", lane(ix)),
+        })
+        .collect()
+}

@@ -1,0 +1,151 @@
+//! `omg resume`: the next leg of a run.
+#![expect(clippy::disallowed_methods, reason = "looks whether the graph file has changed")]
+
+use std::rc::Rc;
+
+use sha2::{Digest, Sha256};
+
+use super::find::Found;
+use super::leg::{Claimed, Ended, LegOptions, exit_code, readiness, run_leg};
+use super::{Refusal, exit};
+use crate::journal::replay::replay;
+use crate::journal::store;
+use crate::provision::plan::hex;
+use crate::run::{Observer, RunError, leg};
+use crate::schedule::fact::{EndState, RunStatus, StopReason};
+use crate::schedule::state::{Names, NodePhase, RunState};
+use crate::settings::Settings;
+use crate::worktree::{GitWorktrees, Worktrees};
+
+/// What `omg resume` came to.
+#[derive(Debug)]
+pub enum Resumed {
+    /// A leg was run.
+    Leg(Ended),
+    /// There was nothing to run; the run's own code, and what would open something again.
+    NothingToDo {
+        /// The code to end with.
+        exit: i32,
+        /// What to say.
+        message: String,
+    },
+}
+
+/// Runs the next leg of a run to its end. `notes` is told what a person should know first.
+///
+/// What a dead leg left running is ended before anything else.
+pub fn resume(
+    settings: &Settings,
+    found: Found,
+    options: &LegOptions,
+    observer: Rc<dyn Observer>,
+) -> Result<Resumed, Refusal> {
+    let Found { file, dir } = found;
+    let before = store::read(&dir.events()).map_err(RunError::from)?;
+    let claim = leg::claim(&dir, &file.run_id, &before)?;
+    for ended in leg::end_leftovers(&dir, Some(&file.graph))? {
+        observer.warn(&format!("ended what an earlier leg left running: {ended}"));
+    }
+    // Read again under the claim: the last leg may have written until it was gone.
+    let records = store::read(&dir.events()).map_err(RunError::from)?;
+    let names = Names::of(&file.graph);
+    let state = replay(&file.graph, &names, &records)
+        .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() })?;
+    if !has_work(&state, options) {
+        let stop = stop_of(&state);
+        return Ok(Resumed::NothingToDo {
+            exit: exit_code(state.finished.unwrap_or_else(|| state.status()), stop),
+            message: nothing_to_do(&file.run_id, &state),
+        });
+    }
+    if let Ok(bytes) = std::fs::read(&file.graph_path)
+        && hex(&Sha256::digest(&bytes)) != file.graph_sha256
+    {
+        observer.warn(&format!(
+            "{} has changed since the run began; the run goes on with the graph it began with",
+            file.graph_path.display()
+        ));
+    }
+    let mut repository = None;
+    let mut lanes_that_fit = 0;
+    if let Some(of_run) = &file.repository {
+        let worktrees = GitWorktrees::new(&settings.environment);
+        let from = of_run.top.as_ref().filter(|top| top.is_dir()).unwrap_or(&of_run.common_dir);
+        let found = worktrees.discover(from)?;
+        if found.common_dir != of_run.common_dir {
+            return Err(Refusal::new(
+                exit::BLOCKED,
+                format!(
+                    "{} is now of another repository, {}; this run is of {}",
+                    from.display(),
+                    found.common_dir.display(),
+                    of_run.common_dir.display()
+                ),
+                None,
+            ));
+        }
+        let mut opened = state.clone();
+        open(&mut opened, options);
+        let ready = readiness(&worktrees, &found, &file, &opened)?;
+        for note in ready.notes {
+            observer.warn(&note);
+        }
+        lanes_that_fit = ready.lanes_that_fit;
+        repository = Some(found);
+    }
+    let exits = leg::exits_on_disk(&dir, &file.graph, &records);
+    let claimed = Claimed { file, dir, claim, records, repository, lanes_that_fit, exits };
+    run_leg(settings, claimed, options, observer).map(Resumed::Leg)
+}
+
+fn stop_of(state: &RunState) -> Option<StopReason> {
+    match state.finished {
+        Some(RunStatus::Interrupted | RunStatus::Cancelled) => state.stop,
+        _ => None,
+    }
+}
+
+/// Returns whether a leg with these options would find anything to run.
+fn has_work(state: &RunState, options: &LegOptions) -> bool {
+    state.nodes.iter().any(|node| match &node.phase {
+        NodePhase::Waiting | NodePhase::InFlight(_) => true,
+        NodePhase::Over(EndState::Cancelled | EndState::Interrupted) => true,
+        NodePhase::Over(EndState::Failed) => options.retry_failed,
+        NodePhase::Over(EndState::Blocked) => options.retry_blocked,
+        // Behind something that is blocked, so it waits on unless that is opened again.
+        NodePhase::Over(EndState::Waiting | EndState::Skipped | EndState::Passed) => false,
+    })
+}
+
+/// Opens what the leg will open, so that readiness is judged for what will run.
+fn open(state: &mut RunState, options: &LegOptions) {
+    for node in &mut state.nodes {
+        let opened = match &node.phase {
+            NodePhase::Waiting | NodePhase::InFlight(_) => true,
+            NodePhase::Over(end) => match end {
+                EndState::Passed => false,
+                EndState::Failed => options.retry_failed,
+                EndState::Blocked => options.retry_blocked,
+                EndState::Skipped => options.retry_failed || options.retry_blocked,
+                EndState::Waiting | EndState::Cancelled | EndState::Interrupted => true,
+            },
+        };
+        if opened {
+            node.phase = NodePhase::Waiting;
+        }
+    }
+}
+
+fn nothing_to_do(run: &crate::ids::RunId, state: &RunState) -> String {
+    let count = |end| state.nodes.iter().filter(|node| node.phase == NodePhase::Over(end)).count();
+    let (failed, blocked) = (count(EndState::Failed), count(EndState::Blocked));
+    let mut message = format!("nothing to do in run {run}");
+    if failed > 0 {
+        message.push_str(&format!("; {failed} failed: `omg resume {run} --retry-failed` opens them again"));
+    }
+    if blocked > 0 {
+        message
+            .push_str(&format!("; {blocked} blocked: `omg resume {run} --retry-blocked` opens them again"));
+    }
+    message
+}

@@ -1,0 +1,233 @@
+//! `omg run`: from a graph file to the end of its first leg.
+#![expect(clippy::disallowed_methods, reason = "makes paths absolute")]
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use indexmap::IndexMap;
+use sha2::{Digest, Sha256};
+
+use super::leg::{BUILD, Claimed, Ended, LegOptions, now, readiness, run_leg, unborn};
+use super::lint::{Source, check, read};
+use super::{Complaint, Refusal, exit};
+use crate::graph::{Graph, Loaded, Trust, bind_inputs};
+use crate::ids::{RunId, is_ref_part};
+use crate::journal::runfile::{RepositoryFile, SCHEMA};
+use crate::journal::{RunDir, RunFile};
+use crate::provision::plan::hex;
+use crate::run::{Observer, leg};
+use crate::settings::{BRANCH_TEMPLATE_DEFAULT, Settings};
+use crate::worktree::{GitWorktrees, Repository, Worktrees};
+
+/// What a user asks `omg run` for.
+#[derive(Clone, Debug, Default)]
+pub struct RunRequest {
+    /// The graph file, as written.
+    pub graph: PathBuf,
+    /// Given inputs, in order.
+    pub inputs: Vec<(String, String)>,
+    /// The run's id, where the user names it.
+    pub run_id: Option<String>,
+    /// The base of lanes, over the graph's.
+    pub base: Option<String>,
+    /// The graph is untrusted.
+    pub planned: bool,
+    /// Further variables that reach nodes.
+    pub pass_env: Vec<String>,
+    /// Where lanes live.
+    pub worktree_root: Option<PathBuf>,
+    /// What holds for this leg.
+    pub leg: LegOptions,
+}
+
+/// A run that is checked and ready to be made; nothing of it exists yet.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What it will be.
+    pub file: RunFile,
+    /// Its folder.
+    pub dir: RunDir,
+    /// Its repository.
+    pub repository: Option<Repository>,
+    /// How many lanes fit on the disk.
+    pub lanes_that_fit: usize,
+    /// What a person should know before it begins.
+    pub notes: Vec<String>,
+    /// What is odd about the graph but allowed.
+    pub warnings: Vec<crate::graph::Problem>,
+}
+
+/// Returns a run that may begin, having made nothing.
+///
+/// Errors: with code 2 what is wrong with the graph, its inputs or the flags; with code 3 what stands
+/// in the way of its lanes.
+pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Refusal> {
+    let source = read(&request.graph)?;
+    let trust = if request.planned { Trust::Planned } else { Trust::Reviewed };
+    let Loaded { graph, warnings } = check(&request.graph, &source, trust).map_err(Refusal::of_problems)?;
+    refuse_later_features(&graph, &source)?;
+    let inputs = bind_inputs(&graph, &request.inputs).map_err(|wrong| Refusal {
+        exit: exit::USAGE,
+        complaints: wrong.into_iter().map(|message| Complaint { message, hint: None }).collect(),
+        problems: Vec::new(),
+    })?;
+    let run_id = run_id(request)?;
+    let dir = RunDir::new(&settings.home, &run_id);
+    if dir.root().exists() {
+        return Err(Refusal::new(
+            exit::USAGE,
+            format!("the run id `{run_id}` is taken"),
+            Some(format!("`omg resume {run_id}` goes on with it; a new run needs another id")),
+        ));
+    }
+    let absolute =
+        std::fs::canonicalize(&request.graph).unwrap_or_else(|_| settings.folder.join(&request.graph));
+    let mut file = RunFile {
+        schema: SCHEMA,
+        created_at: now(),
+        build: BUILD.into(),
+        graph_path: absolute,
+        graph_sha256: hex(&Sha256::digest(source.text.as_bytes())),
+        inputs,
+        folder: settings.folder.clone(),
+        repository: None,
+        pass_env: graph.parts().pass_env.iter().chain(&request.pass_env).cloned().collect(),
+        run_id,
+        graph,
+    };
+    let mut prepared_repository = None;
+    let (mut fit, mut notes) = (0, Vec::new());
+    if !file.graph.lanes().is_empty() {
+        let worktrees = GitWorktrees::new(&settings.environment);
+        let repository = worktrees.discover(&settings.folder).map_err(|error| {
+            let mut refusal = Refusal::from(error);
+            if let Some(first) = refusal.complaints.first_mut() {
+                first.message = format!("{}; {}", first.message, lanes_and_nodes(&file.graph));
+            }
+            refusal
+        })?;
+        file.repository = Some(of_run(settings, request, &worktrees, &repository, &file)?);
+        let ready = readiness(&worktrees, &repository, &file, &unborn(&file.graph))?;
+        (fit, notes) = (ready.lanes_that_fit, ready.notes);
+        prepared_repository = Some(repository);
+    }
+    Ok(Prepared { file, dir, repository: prepared_repository, lanes_that_fit: fit, notes, warnings })
+}
+
+/// Makes a prepared run and runs its first leg to the end.
+pub fn start(
+    settings: &Settings,
+    prepared: Prepared,
+    options: &LegOptions,
+    observer: Rc<dyn Observer>,
+) -> Result<Ended, Refusal> {
+    let Prepared { file, dir, repository, lanes_that_fit, .. } = prepared;
+    leg::create(&dir, &file).map_err(|error| {
+        let taken = error.kind() == std::io::ErrorKind::AlreadyExists;
+        let code = if taken { exit::USAGE } else { exit::BLOCKED };
+        Refusal::new(code, format!("{}: {error}", dir.root().display()), None)
+    })?;
+    let claim = leg::claim(&dir, &file.run_id, &[])?;
+    let claimed =
+        Claimed { file, dir, claim, records: Vec::new(), repository, lanes_that_fit, exits: Vec::new() };
+    run_leg(settings, claimed, options, observer)
+}
+
+/// Refuses a graph that uses what this build can check but not run, naming every use.
+fn refuse_later_features(graph: &Graph, source: &Source) -> Result<(), Refusal> {
+    if graph.parts().later.is_empty() {
+        return Ok(());
+    }
+    let complaints = graph.parts().later.iter().map(|later| Complaint {
+        message: format!(
+            "this graph uses {}, which this version of omg checks but does not run\n  --> {}:{}:{}",
+            later.feature, source.shown, later.line, later.column
+        ),
+        hint: None,
+    });
+    Err(Refusal { exit: exit::USAGE, complaints: complaints.collect(), problems: Vec::new() })
+}
+
+fn lanes_and_nodes(graph: &Graph) -> String {
+    let lanes = graph.lane_ixs().map(|lane| {
+        let nodes: Vec<&str> = graph
+            .nodes()
+            .iter()
+            .filter(|node| node.lane == Some(lane))
+            .map(|node| node.id.as_str())
+            .collect();
+        format!("lane {} ({})", graph.lane(lane).name, nodes.join(", "))
+    });
+    format!("needed by {}", lanes.collect::<Vec<_>>().join(", "))
+}
+
+fn run_id(request: &RunRequest) -> Result<RunId, Refusal> {
+    match &request.run_id {
+        Some(text) => RunId::parse(text).ok_or_else(|| {
+            Refusal::new(
+                exit::USAGE,
+                format!("`{text}` can't be a run id"),
+                Some(
+                    "letters, digits, `.`, `_` and `-`, at most 40, and a valid part of a branch name".into(),
+                ),
+            )
+        }),
+        None => {
+            let now = now();
+            let mut hash = Sha256::new();
+            hash.update(now.as_nanosecond().to_le_bytes());
+            hash.update(std::process::id().to_le_bytes());
+            let nonce = hex(&hash.finalize()[..2]);
+            Ok(RunId::from(format!("{}-{nonce}", now.strftime("%Y%m%d-%H%M%S"))))
+        }
+    }
+}
+
+fn of_run(
+    settings: &Settings,
+    request: &RunRequest,
+    worktrees: &GitWorktrees,
+    repository: &Repository,
+    file: &RunFile,
+) -> Result<RepositoryFile, Refusal> {
+    let graph = &file.graph;
+    let revision = request.base.as_deref().or(graph.parts().base.as_deref()).unwrap_or("HEAD");
+    let base = worktrees.resolve(repository, revision)?;
+    let mut lane_bases = IndexMap::new();
+    for lane in graph.lanes() {
+        if let Some(own) = &lane.base {
+            lane_bases.insert(lane.name.clone(), worktrees.resolve(repository, own)?);
+        }
+    }
+    let root = request
+        .worktree_root
+        .clone()
+        .or_else(|| settings.variables.worktree_root.clone())
+        .or_else(|| settings.file.worktree_root.clone());
+    let worktree_root = match root {
+        Some(root) => settings.folder.join(root).join(file.run_id.as_str()),
+        None => RunDir::new(&settings.home, &file.run_id).worktrees(),
+    };
+    let branch_template = settings
+        .variables
+        .branch_template
+        .clone()
+        .or_else(|| settings.file.branch_template.clone())
+        .unwrap_or_else(|| BRANCH_TEMPLATE_DEFAULT.into());
+    let sample = branch_template.replace("{run}", "r").replace("{lane}", "l");
+    if !branch_template.contains("{lane}") || !sample.split('/').all(is_ref_part) {
+        return Err(Refusal::new(
+            exit::USAGE,
+            format!("the branch template `{branch_template}` makes no usable branch names"),
+            Some("it needs `{lane}`, better `{run}` too, and git's rules for branch names".into()),
+        ));
+    }
+    Ok(RepositoryFile {
+        top: repository.top.clone(),
+        common_dir: repository.common_dir.clone(),
+        base,
+        lane_bases,
+        worktree_root,
+        branch_template,
+    })
+}

@@ -1,0 +1,231 @@
+//! The command line's grammar.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::graph::model::ProvisionWhen;
+use crate::settings::OutputMode;
+
+/// Runs a reviewed graph of commands; every node that edits gets a prepared git worktree.
+#[derive(Debug, Parser)]
+#[command(name = "omg", version, about, max_term_width = 100)]
+pub struct Cli {
+    /// Show what the program does, in more detail the more often it is given.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    pub verbose: u8,
+
+    /// Whether words get colours.
+    #[arg(long, value_enum, default_value = "auto", global = true)]
+    pub color: Color,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Whether words get colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// Where the output is a terminal; NO_COLOR and CLICOLOR_FORCE are heeded.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a graph.
+    Run(Box<RunArgs>),
+    /// Go on with a run: what was cancelled, interrupted or still waits.
+    Resume(ResumeArgs),
+    /// Check graph files; every problem at once.
+    Lint(LintArgs),
+    /// List all runs, newest first.
+    Runs {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a run: its nodes, and the lanes it kept.
+    Show {
+        /// The run: an id, a unique prefix, or `latest`.
+        run: Option<String>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the log of a node's last attempt.
+    Logs {
+        /// The run: an id, a unique prefix, or `latest`.
+        run: String,
+        /// The node.
+        node: String,
+        /// Go on until the node is over.
+        #[arg(short, long)]
+        follow: bool,
+    },
+    /// List the lanes of a run, or discard one.
+    #[command(args_conflicts_with_subcommands = true)]
+    Lanes {
+        /// What to do with a lane; without it they are listed.
+        #[command(subcommand)]
+        action: Option<LaneAction>,
+        /// The run: an id, a unique prefix, or `latest`.
+        run: Option<String>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// End a living run, its cleanup included.
+    Cancel {
+        /// The run; may be left out where exactly one lives here.
+        run: Option<String>,
+    },
+    /// Write a graph to begin with.
+    Init {
+        /// The file to write.
+        #[arg(default_value = "graph.yaml")]
+        file: PathBuf,
+    },
+}
+
+/// What to do with a lane.
+#[derive(Debug, Subcommand)]
+pub enum LaneAction {
+    /// Remove a lane that a run kept; what is in it is rescued first.
+    Discard {
+        /// The run.
+        run: String,
+        /// The lane.
+        lane: String,
+    },
+}
+
+/// Flags of `omg run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The graph file.
+    pub graph: PathBuf,
+    /// An input of the graph, NAME=VALUE; may be given often.
+    #[arg(long = "input", value_name = "NAME=VALUE", value_parser = input)]
+    pub inputs: Vec<(String, String)>,
+    /// The run's id; by default made from the time.
+    #[arg(long, value_name = "ID")]
+    pub run_id: Option<String>,
+    /// The commit that lanes begin at.
+    #[arg(long, value_name = "REVISION")]
+    pub base: Option<String>,
+    /// Treat the graph as untrusted: it may not touch worktrees or name commands.
+    #[arg(long)]
+    pub planned: bool,
+    /// Say what would be run, and why; make and start nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// A variable that reaches nodes although it is scrubbed by default; may be given often.
+    #[arg(long, value_name = "NAME")]
+    pub pass_env: Vec<String>,
+    /// Where lanes live, instead of in the run's folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub worktree_root: Option<PathBuf>,
+    /// What holds for this leg.
+    #[command(flatten)]
+    pub leg: LegArgs,
+}
+
+/// Flags of every leg.
+#[derive(Debug, Args)]
+pub struct LegArgs {
+    /// Most processes at a time.
+    #[arg(short = 'j', long, value_name = "N")]
+    pub concurrency: Option<NonZeroU32>,
+    /// After a failure, prune only what needed the failed node.
+    #[arg(long)]
+    pub keep_going: bool,
+    /// When lanes are prepared.
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub provision_when: Option<When>,
+    /// What progress and results look like.
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub output: Option<Output>,
+}
+
+/// When lanes are prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// All that are needed if all goes well, before the first node.
+    RunStart,
+    /// Each just before its first node.
+    FirstUse,
+}
+
+impl From<When> for ProvisionWhen {
+    fn from(when: When) -> ProvisionWhen {
+        match when {
+            When::RunStart => ProvisionWhen::RunStart,
+            When::FirstUse => ProvisionWhen::FirstUse,
+        }
+    }
+}
+
+/// What progress and results look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// By what standard error is.
+    Auto,
+    /// A line an event.
+    Plain,
+    /// The journal's own lines, to standard output.
+    Json,
+}
+
+impl From<Output> for OutputMode {
+    fn from(output: Output) -> OutputMode {
+        match output {
+            Output::Auto => OutputMode::Auto,
+            Output::Plain => OutputMode::Plain,
+            Output::Json => OutputMode::Json,
+        }
+    }
+}
+
+/// Flags of `omg resume`.
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// The run: an id, a unique prefix, or `latest`.
+    pub run: Option<String>,
+    /// Open what failed again, and what was skipped through it.
+    #[arg(long)]
+    pub retry_failed: bool,
+    /// Open what is blocked again, and what waits behind it.
+    #[arg(long)]
+    pub retry_blocked: bool,
+    /// What holds for this leg.
+    #[command(flatten)]
+    pub leg: LegArgs,
+}
+
+/// Flags of `omg lint`.
+#[derive(Debug, Args)]
+pub struct LintArgs {
+    /// Graph files.
+    #[arg(required = true)]
+    pub graphs: Vec<PathBuf>,
+    /// Treat them as untrusted.
+    #[arg(long)]
+    pub planned: bool,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn input(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_string(), value.to_string())),
+        Some(_) | None => Err("NAME=VALUE is due".to_string()),
+    }
+}

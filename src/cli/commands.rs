@@ -1,0 +1,266 @@
+//! One function per command: arguments → api → lines.
+#![expect(clippy::disallowed_methods, reason = "reads logs to print them, and waits for more of them")]
+
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde::Serialize;
+
+use super::args::{Command, LaneAction, LegArgs, LintArgs, ResumeArgs, RunArgs};
+use super::output::{self, Teller};
+use crate::api::cancel::Cancelled;
+use crate::api::find::Found;
+use crate::api::leg_options::LegOptions;
+use crate::api::resume::Resumed;
+use crate::api::start::RunRequest;
+use crate::api::{self, Refusal, exit};
+use crate::graph::{Problem, Severity, Trust};
+use crate::journal::{RunDir, RunFile};
+use crate::settings::{OutputMode, Settings};
+use crate::view::table;
+
+/// Number of the shape of `lint --json`.
+const LINT_SCHEMA: u32 = 1;
+
+/// Runs a command and returns the code to end with.
+pub fn run(settings: &Settings, command: Command) -> Result<i32, Refusal> {
+    match command {
+        Command::Run(args) => start(settings, *args),
+        Command::Resume(args) => resume(settings, args),
+        Command::Lint(args) => lint(&args),
+        Command::Runs { json } => {
+            let list = api::find::list(settings);
+            print(json, &list, || table::runs(&list, output::style()))
+        }
+        Command::Show { run, json } => {
+            let view = api::find::run(settings, run.as_deref())?.view()?;
+            print(json, &view, || table::run(&view, output::style()))
+        }
+        Command::Logs { run, node, follow } => logs(settings, &run, &node, follow),
+        Command::Lanes { action: Some(LaneAction::Discard { run, lane }), .. } => {
+            let found = api::find::run(settings, Some(&run))?;
+            let cleanup = api::lanes::discard(settings, found, &lane)?;
+            output::result(
+                &cleanup.note.unwrap_or_else(|| format!("lane {lane}: removed; nothing was in it")),
+            );
+            Ok(exit::OK)
+        }
+        Command::Lanes { action: None, run, json } => {
+            let view = api::find::run(settings, run.as_deref())?.view()?;
+            print(json, &view.lanes, || table::lanes(&view.lanes, output::style()))
+        }
+        Command::Cancel { run } => cancel(settings, run.as_deref()),
+        Command::Init { file } => {
+            api::init::init(&file)?;
+            output::result(&format!("wrote {0}\nrun it with `omg run {0}`", file.display()));
+            Ok(exit::OK)
+        }
+    }
+}
+
+fn print<T: Serialize>(json: bool, value: &T, lines: impl FnOnce() -> Vec<String>) -> Result<i32, Refusal> {
+    if json {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| Refusal::new(exit::BUG, error.to_string(), None))?;
+        output::result(&text);
+    } else {
+        lines().iter().for_each(|line| output::result(line));
+    }
+    Ok(exit::OK)
+}
+
+fn mode(settings: &Settings, args: &LegArgs) -> OutputMode {
+    args.output
+        .map(OutputMode::from)
+        .or(settings.variables.output)
+        .or(settings.file.output)
+        .unwrap_or_default()
+}
+
+fn leg_options(args: &LegArgs, retry_failed: bool, retry_blocked: bool) -> LegOptions {
+    LegOptions {
+        concurrency: args.concurrency,
+        keep_going: args.keep_going,
+        provision_when: args.provision_when.map(Into::into),
+        retry_failed,
+        retry_blocked,
+    }
+}
+
+fn teller(settings: &Settings, file: &RunFile, dir: &RunDir, mode: OutputMode) -> Rc<Teller> {
+    Rc::new(Teller {
+        json: mode == OutputMode::Json,
+        dir: dir.clone(),
+        mask: api::leg_options::mask(settings, file),
+    })
+}
+
+fn start(settings: &Settings, args: RunArgs) -> Result<i32, Refusal> {
+    let mode = mode(settings, &args.leg);
+    let options = leg_options(&args.leg, false, false);
+    let request = RunRequest {
+        graph: args.graph,
+        inputs: args.inputs,
+        run_id: args.run_id,
+        base: args.base,
+        planned: args.planned,
+        pass_env: args.pass_env,
+        worktree_root: args.worktree_root,
+        leg: options.clone(),
+    };
+    let prepared = api::start::prepare(settings, &request)?;
+    output::problems(&prepared.warnings);
+    for note in &prepared.notes {
+        output::complain(&format!("note: {note}"));
+    }
+    if args.dry_run {
+        let lines = api::plan::describe(settings, &prepared)?;
+        lines.iter().for_each(|line| output::result(line));
+        return Ok(exit::OK);
+    }
+    output::complain(&format!("run {} in {}", prepared.file.run_id, prepared.dir.root().display()));
+    let (id, teller) = (prepared.file.run_id.clone(), teller(settings, &prepared.file, &prepared.dir, mode));
+    let ended = api::start::start(settings, prepared, &options, teller)?;
+    finish(settings, id.as_str(), mode)?;
+    Ok(ended.exit)
+}
+
+fn resume(settings: &Settings, args: ResumeArgs) -> Result<i32, Refusal> {
+    let mode = mode(settings, &args.leg);
+    let options = leg_options(&args.leg, args.retry_failed, args.retry_blocked);
+    let found = api::find::run(settings, args.run.as_deref())?;
+    output::complain(&format!("run {} in {}", found.file.run_id, found.dir.root().display()));
+    let (id, teller) = (found.file.run_id.clone(), teller(settings, &found.file, &found.dir, mode));
+    match api::resume::resume(settings, found, &options, teller)? {
+        Resumed::Leg(ended) => {
+            finish(settings, id.as_str(), mode)?;
+            Ok(ended.exit)
+        }
+        Resumed::NothingToDo { exit, message } => {
+            output::complain(&message);
+            Ok(exit)
+        }
+    }
+}
+
+/// Shows how a run stands once its leg is over.
+fn finish(settings: &Settings, id: &str, mode: OutputMode) -> Result<(), Refusal> {
+    if mode == OutputMode::Json {
+        return Ok(());
+    }
+    let view = api::find::run(settings, Some(id))?.view()?;
+    output::result("");
+    table::run(&view, output::style()).iter().for_each(|line| output::result(line));
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Lint<'a> {
+    schema: u32,
+    problems: &'a [Problem],
+}
+
+fn lint(args: &LintArgs) -> Result<i32, Refusal> {
+    let trust = if args.planned { Trust::Planned } else { Trust::Reviewed };
+    let problems = api::lint::lint(&args.graphs, trust)?;
+    let wrong = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    if args.json {
+        print(true, &Lint { schema: LINT_SCHEMA, problems: &problems }, Vec::new)?;
+    } else {
+        output::problems(&problems);
+        if wrong == 0 {
+            let names: Vec<String> = args.graphs.iter().map(|path| path.display().to_string()).collect();
+            output::result(&format!("{}: no problems", names.join(", ")));
+        } else {
+            output::complain(&format!("{wrong} {}", if wrong == 1 { "problem" } else { "problems" }));
+        }
+    }
+    Ok(if wrong == 0 { exit::OK } else { exit::USAGE })
+}
+
+fn cancel(settings: &Settings, run: Option<&str>) -> Result<i32, Refusal> {
+    let (id, outcome) = api::cancel::cancel(settings, run)?;
+    match outcome {
+        Cancelled::Stopped => output::result(&format!("run {id} is cancelled")),
+        Cancelled::NotRunning { ended } => {
+            output::result(&format!("run {id} is not running"));
+            for name in ended {
+                output::result(&format!("ended what it had left running: {name}"));
+            }
+        }
+    }
+    Ok(exit::OK)
+}
+
+/// How often a followed log is looked at.
+const FOLLOW_TICK: std::time::Duration = std::time::Duration::from_millis(50);
+
+fn logs(settings: &Settings, run: &str, node: &str, follow: bool) -> Result<i32, Refusal> {
+    let found = api::find::run(settings, Some(run))?;
+    let graph = &found.file.graph;
+    let Some(ix) = graph.node_ix(node) else {
+        let near = crate::graph::problem::nearest(node, graph.nodes().iter().map(|node| node.id.as_str()));
+        let hint = near.map(|near| format!("did you mean `{near}`?"));
+        let message = format!("run `{}` has no node `{node}`", found.file.run_id);
+        return Err(Refusal::new(exit::USAGE, message, hint));
+    };
+    let id = graph.node(ix).id.clone();
+    let mut shown: Option<(PathBuf, u64)> = None;
+    loop {
+        let over = is_over(&found, ix)?;
+        let last = last_attempt(&found.dir, &id);
+        if let Some(log) = last {
+            let from = shown.as_ref().filter(|(path, _)| *path == log).map_or(0, |(_, length)| *length);
+            let length = copy_from(&log, from)?;
+            shown = Some((log, length));
+        }
+        if !follow || over {
+            break;
+        }
+        std::thread::sleep(FOLLOW_TICK);
+    }
+    if shown.is_none() {
+        output::complain(&format!("node {node} has no log: it has not begun"));
+        if let Some(lane) = graph.node(ix).lane {
+            let folder = found.dir.lane(&graph.lane(lane).name);
+            output::complain(&format!("what its lane's provisioning said is in {}", folder.display()));
+        }
+    }
+    Ok(exit::OK)
+}
+
+fn is_over(found: &Found, ix: crate::ids::NodeIx) -> Result<bool, Refusal> {
+    let view = found.view()?;
+    let state = view.nodes[ix.at()].state;
+    Ok(!matches!(state, "running" | "ready" | "waiting")
+        || view.status != crate::schedule::fact::RunStatus::Running)
+}
+
+fn last_attempt(dir: &RunDir, id: &crate::ids::NodeId) -> Option<PathBuf> {
+    let mut last = None;
+    for attempt in 1.. {
+        let log = dir.attempt_log(id, attempt);
+        if !log.is_file() {
+            break;
+        }
+        last = Some(log);
+    }
+    last
+}
+
+/// Prints a log from a place on and returns where it ends now.
+fn copy_from(log: &Path, from: u64) -> Result<u64, Refusal> {
+    let io = |error: std::io::Error| Refusal::new(exit::BLOCKED, format!("{}: {error}", log.display()), None);
+    let mut file = std::fs::File::open(log).map_err(io)?;
+    file.seek(SeekFrom::Start(from)).map_err(io)?;
+    let mut at = from;
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let read = file.read(&mut buffer).map_err(io)?;
+        if read == 0 || !output::raw(&buffer[..read]) {
+            return Ok(at);
+        }
+        at += read as u64;
+    }
+}

@@ -1,0 +1,7 @@
+//! Records → what people and programs are shown. Pure; printing is `cli::output`'s.
+
+pub mod progress;
+pub mod run;
+pub mod table;
+
+pub use run::{LaneView, NodeView, RunView, Summary};

@@ -1,0 +1,111 @@
+//! A record → the lines that tell a person of it while the run goes on.
+
+use std::time::Duration;
+
+use super::table::Style;
+use crate::schedule::Fact;
+use crate::schedule::fact::EndState;
+use crate::schedule::resolver::Next;
+
+/// Returns the lines that tell of a fact; none where it says nothing to a person.
+pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
+    match fact {
+        Fact::AcquirePerformed { lane, how, path, branch, .. } => {
+            vec![format!("lane {lane}: {how} on {branch}, at {}", path.display())]
+        }
+        Fact::AcquireFailed { lane, fault, .. } => {
+            vec![format!("lane {lane}: {} {}: {}", style.bad("not made"), fault.class.word(), fault.detail)]
+        }
+        Fact::ProvisionRequested { .. } | Fact::AcquireRequested { .. } => Vec::new(),
+        Fact::ProvisionPerformed { lane, cmd: Some(cmd), duration_ms, .. } => {
+            vec![format!("lane {lane}: provisioned with `{cmd}` in {}", duration(*duration_ms))]
+        }
+        Fact::ProvisionPerformed { lane, cmd: None, reason, .. } => {
+            vec![format!("lane {lane}: nothing to provision ({})", reason.as_deref().unwrap_or("no command"))]
+        }
+        Fact::ProvisionSkipped { lane, reason, .. } => {
+            vec![format!("lane {lane}: still provisioned ({reason})")]
+        }
+        Fact::ProvisionStale { lane, reason } => vec![format!("lane {lane}: provisioned anew: {reason}")],
+        Fact::ProvisionFailed { lane, cause, again, fault, .. } => {
+            let then = if *again { "; once more" } else { "" };
+            vec![format!("lane {lane}: {} ({cause}): {}{then}", style.bad("not provisioned"), fault.detail)]
+        }
+        Fact::NodeStarted { node, attempt, lane, .. } => {
+            let place = lane.as_ref().map(|lane| format!(" in lane {lane}")).unwrap_or_default();
+            let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+            vec![format!("{node}: started{place}{again}")]
+        }
+        Fact::AttemptFinished { node, attempt, fault: Some(fault), next, .. } => {
+            let then = match next {
+                Some(Next::Retry(after)) => format!("; again in {}", duration(*after)),
+                Some(Next::Redispatch(after)) => {
+                    format!("; not its own fault, again in {}", duration(*after))
+                }
+                Some(Next::Fail | Next::Block | Next::NextLeg) | None => return Vec::new(),
+            };
+            vec![format!("{node}: attempt {attempt}: {}: {}{then}", fault.class.word(), fault.detail)]
+        }
+        Fact::AttemptFinished { node, leftovers, .. } if !leftovers.is_empty() => {
+            vec![format!("{node}: ended what it left running: {}", leftovers.join(", "))]
+        }
+        Fact::NodeFinished { node, state, fault, .. } => {
+            let word = style.state(state.word());
+            match (state, fault) {
+                (EndState::Skipped | EndState::Waiting | EndState::Cancelled, _) => Vec::new(),
+                (_, Some(fault)) => {
+                    vec![format!("{node}: {word}: {}: {}", fault.class.word(), fault.detail)]
+                }
+                (_, None) => vec![format!("{node}: {word}")],
+            }
+        }
+        Fact::NodeSkipped { node, because } => match because {
+            Some(because) => {
+                vec![format!("{node}: skipped: {} did not pass ({})", because.node, because.class.word())]
+            }
+            None => vec![format!("{node}: skipped: its condition was not met")],
+        },
+        Fact::Stopping { reason } => vec![format!("stopping: {}", stop(*reason))],
+        Fact::KillRequested { node, reason, .. } => {
+            use crate::schedule::fact::EndReason;
+            let why = match reason {
+                EndReason::Timeout => "its time is over",
+                EndReason::Halt => "a failure halts the run",
+                EndReason::Signal => "the run is being stopped",
+            };
+            vec![format!("{node}: ending it: {why}")]
+        }
+        Fact::CleanupPerformed { cleanup, .. } => cleanup.note.iter().cloned().collect(),
+        Fact::RunStarted { .. }
+        | Fact::DispatchRequested { .. }
+        | Fact::DispatchFailed { .. }
+        | Fact::AttemptFinished { .. }
+        | Fact::KillPerformed { .. }
+        | Fact::CleanupRequested { .. }
+        | Fact::RunFinished { .. } => Vec::new(),
+    }
+}
+
+fn stop(reason: crate::schedule::fact::StopReason) -> String {
+    use crate::schedule::fact::StopReason;
+    match reason {
+        StopReason::Signal(signal) => {
+            format!("SIG{}; once more to kill at once", crate::schedule::fault::signal_name(signal))
+        }
+        StopReason::Cancel => "cancelled".to_string(),
+        StopReason::SupervisorLost => "the run's supervisor is gone".to_string(),
+    }
+}
+
+/// Returns a time for people: `0.4 s`, `12 s`, `3 min 20 s`.
+pub fn duration(ms: u64) -> String {
+    let duration = Duration::from_millis(ms);
+    let seconds = duration.as_secs();
+    if seconds >= 60 {
+        format!("{} min {} s", seconds / 60, seconds % 60)
+    } else if seconds >= 10 {
+        format!("{seconds} s")
+    } else {
+        format!("{:.1} s", duration.as_secs_f64())
+    }
+}

@@ -1,0 +1,186 @@
+//! Tables for people: a run's end, a list of runs, lanes.
+
+use super::progress::duration;
+use super::{LaneView, RunView, Summary};
+
+/// Whether words get colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// They do.
+    pub color: bool,
+}
+
+impl Style {
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_string() }
+    }
+
+    /// Returns text that tells of trouble.
+    pub fn bad(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    /// Returns a heading.
+    pub fn strong(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// Returns a state's word in its colour.
+    pub fn state(self, word: &str) -> String {
+        let code = match word {
+            "passed" => "32",
+            "failed" => "31",
+            "blocked" | "interrupted" | "cancelled" | "paused" => "33",
+            "running" | "ready" => "36",
+            _ => "2",
+        };
+        self.paint(code, word)
+    }
+}
+
+/// Returns rows as lines, each column as wide as its widest cell; the last is not padded.
+pub fn columns(rows: &[Vec<String>]) -> Vec<String> {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| visible(cell)).max();
+    let widths: Vec<usize> = (0..count).map(|at| width(at).unwrap_or(0)).collect();
+    rows.iter()
+        .map(|row| {
+            let mut line = String::new();
+            for (at, cell) in row.iter().enumerate() {
+                line.push_str(cell);
+                if at + 1 < row.len() {
+                    let pad = widths[at].saturating_sub(visible(cell)) + 2;
+                    line.extend(std::iter::repeat_n(' ', pad));
+                }
+            }
+            line.trim_end().to_string()
+        })
+        .collect()
+}
+
+/// Returns how many characters of a cell can be seen.
+fn visible(cell: &str) -> usize {
+    let mut count = 0;
+    let mut escaped = false;
+    for c in cell.chars() {
+        match (escaped, c) {
+            (false, '\u{1b}') => escaped = true,
+            (true, 'm') => escaped = false,
+            (true, _) => {}
+            (false, _) => count += 1,
+        }
+    }
+    count
+}
+
+/// Returns a run's end: its nodes, its lanes, and what to do with what was kept.
+pub fn run(view: &RunView, style: Style) -> Vec<String> {
+    let mut rows =
+        vec![["node", "state", "attempts", "time", "lane", ""].map(|head| style.strong(head)).to_vec()];
+    for node in &view.nodes {
+        let why = match (&node.fault, &node.because) {
+            (Some(fault), _) => format!("{}: {}", fault.class.word(), first_line(&fault.detail)),
+            (None, Some(because)) => format!("needs {because}"),
+            (None, None) => String::new(),
+        };
+        rows.push(vec![
+            node.id.clone(),
+            style.state(node.state),
+            node.attempts.to_string(),
+            node.duration_ms.map(duration).unwrap_or_default(),
+            node.lane.clone().unwrap_or_default(),
+            why,
+        ]);
+    }
+    let mut lines = columns(&rows);
+    lines.push(String::new());
+    lines.extend(kept(view, style));
+    lines.push(format!(
+        "run {} {} in {} · {}",
+        view.run_id,
+        style.state(view.status.word()),
+        duration(view.duration_ms),
+        view.folder.display()
+    ));
+    lines
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// Returns, for each lane with something in it, how to merge or discard it.
+pub fn kept(view: &RunView, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    for lane in &view.lanes {
+        let Some(cleanup) = &lane.cleanup else { continue };
+        if cleanup.tree != "kept" && cleanup.branch != "kept" {
+            continue;
+        }
+        lines.push(format!("lane {}: {}", style.strong(&lane.name), cleanup.reason));
+        if cleanup.tree == "kept"
+            && let Some(path) = &lane.path
+        {
+            lines.push(format!(
+                "  look:     cd {}",
+                crate::graph::template::shell_word(&path.to_string_lossy())
+            ));
+        }
+        if cleanup.branch == "kept" {
+            lines.push(format!("  merge:    git merge {}", lane.branch));
+        }
+        lines.push(format!("  discard:  omg lanes discard {} {}", view.run_id, lane.name));
+    }
+    if !lines.is_empty() {
+        lines.push(String::new());
+    }
+    lines
+}
+
+/// Returns a list of runs.
+pub fn runs(list: &[Summary], style: Style) -> Vec<String> {
+    let mut rows =
+        vec![["run", "status", "graph", "started", "repository"].map(|head| style.strong(head)).to_vec()];
+    for run in list {
+        rows.push(vec![
+            run.run_id.clone(),
+            style.state(run.status.word()),
+            run.graph.clone(),
+            run.started_at.map(|at| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()).unwrap_or_default(),
+            run.repo.as_ref().map(|repo| repo.display().to_string()).unwrap_or_default(),
+        ]);
+    }
+    columns(&rows)
+}
+
+/// Returns the lanes of a run.
+pub fn lanes(list: &[LaneView], style: Style) -> Vec<String> {
+    let mut rows = vec![["lane", "state", "branch", "path", ""].map(|head| style.strong(head)).to_vec()];
+    for lane in list {
+        rows.push(vec![
+            lane.name.clone(),
+            lane.state.to_string(),
+            lane.branch.clone(),
+            lane.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
+            lane.cleanup.as_ref().map(|cleanup| cleanup.reason.clone()).unwrap_or_default(),
+        ]);
+    }
+    columns(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_also_with_colours() {
+        let style = Style { color: true };
+        let rows = vec![
+            vec!["a".into(), style.state("passed"), "x".into()],
+            vec!["bbb".into(), "y".into(), "z".into()],
+        ];
+        let lines = columns(&rows);
+        assert_eq!(lines[0], "a    \u{1b}[32mpassed\u{1b}[0m  x");
+        assert_eq!(lines[1], "bbb  y       z");
+    }
+}
