@@ -2,17 +2,18 @@
 //!
 //! Every answer of git is asked with its settings forced: no configuration of the user's can blind
 //! the look, nor a broken `.git` file make git answer for an outer repository.
-#![expect(clippy::disallowed_methods, reason = "walks lanes and /proc")]
+#![expect(clippy::disallowed_methods, reason = "asks which files of a lane and its entry exist")]
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::SweepRequest;
 use super::rebuildable::{Overlaid, is_rebuildable, overlaid};
+use super::submodule::{gitlinks_in, has_work, repositories_in};
 use super::verdict::{Folder, Observed, Tip, Work};
+use super::walk::{Walk, list_files, worked_in};
 use crate::ids::CommitId;
 use crate::worktree::git::{Call, items, path_of};
 use crate::worktree::lane::{Lock, Phase, Receipt};
@@ -21,7 +22,7 @@ use crate::worktree::{Entry, Git, GitError, Repository, branch_tip, checked_out_
 use crate::worktree::{marked, receipt};
 
 /// What marks an operation under way, in a lane's git folder.
-const OPERATIONS: [&str; 9] = [
+pub(super) const OPERATIONS: [&str; 9] = [
     "MERGE_HEAD",
     "CHERRY_PICK_HEAD",
     "REVERT_HEAD",
@@ -34,7 +35,7 @@ const OPERATIONS: [&str; 9] = [
 ];
 
 /// What a git at work holds there.
-const GIT_LOCKS: [&str; 3] = ["index.lock", "HEAD.lock", "shallow.lock"];
+pub(super) const GIT_LOCKS: [&str; 3] = ["index.lock", "HEAD.lock", "shallow.lock"];
 
 /// One look at a lane.
 #[derive(Clone, Debug)]
@@ -440,170 +441,9 @@ impl Looker<'_> {
     }
 }
 
-fn gitlinks_in(listing: &[u8]) -> Vec<PathBuf> {
-    items(listing)
-        .filter(|item| item.starts_with(b"160000 "))
-        .filter_map(|item| item.splitn(2, |byte| *byte == b'\t').nth(1))
-        .map(path_of)
-        .collect()
-}
-
-/// Asked with both places given: a submodule's own settings name the place where the lane was when
-/// it was filled, and git fails there once the lane is set aside (measured with git 2.47).
-fn has_work(git: &Git, submodule: &Path) -> Result<bool, GitError> {
-    let unreadable = |detail: String| GitError::Unreadable { command: "submodule".into(), detail };
-    let git_dir =
-        git_dir_of(submodule).map_err(|error| unreadable(format!("{}: {error}", submodule.display())))?;
-    let placed = |call: Call| call.env("GIT_DIR", &git_dir).env("GIT_WORK_TREE", submodule);
-    let listing = placed(status(git, submodule)).output()?;
-    if items(&listing).any(|item| item[0] != b'#') {
-        return Ok(true);
-    }
-    let flags = placed(unblinded(git.at(submodule, ["ls-files", "-v", "-z"]))).output()?;
-    if items(&flags).any(|item| item[0].is_ascii_lowercase() || item[0] == b'S') {
-        return Ok(true);
-    }
-    let own = ["rev-list", "--max-count=1", "--all", "--reflog", "--not", "--remotes"];
-    if !placed(git.at(submodule, own).reading()).output()?.is_empty() {
-        return Ok(true);
-    }
-    if OPERATIONS.iter().chain(&GIT_LOCKS).any(|name| git_dir.join(name).exists()) {
-        return Ok(true);
-    }
-    let listing = placed(git.at(submodule, ["ls-files", "--stage", "-z"]).reading()).output()?;
-    for inner in gitlinks_in(&listing) {
-        let inner = submodule.join(inner);
-        if inner.join(".git").symlink_metadata().is_ok() && has_work(git, &inner)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-fn git_dir_of(submodule: &Path) -> io::Result<PathBuf> {
-    let link = submodule.join(".git");
-    if fs::symlink_metadata(&link)?.is_dir() {
-        return Ok(link);
-    }
-    let text = fs::read(&link)?;
-    let target = text.trim_ascii_end().strip_prefix(b"gitdir: ").ok_or(ErrorKind::InvalidData)?;
-    fs::canonicalize(submodule.join(path_of(target)))
-}
-
-/// Returns how many repositories lie in `modules`: one a submodule, folders between them aside.
-fn repositories_in(modules: &Path) -> usize {
-    if modules.join("HEAD").exists() {
-        return 1;
-    }
-    let Ok(items) = fs::read_dir(modules) else { return 0 };
-    items
-        .flatten()
-        .map(|item| item.path())
-        .filter(|path| path.is_dir())
-        .map(|path| repositories_in(&path))
-        .sum()
-}
-
-fn list_files(tree: &Path, path: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    let full = tree.join(path);
-    if !fs::symlink_metadata(&full)?.is_dir() {
-        files.push(path.to_path_buf());
-        return Ok(());
-    }
-    for item in fs::read_dir(&full)? {
-        list_files(tree, &path.join(item?.file_name()), files)?;
-    }
-    Ok(())
-}
-
-/// All folders of a lane, walked: git looks neither below a `.git` nor into what it cannot open.
-#[derive(Debug, Default)]
-struct Walk {
-    /// Roots of repositories inside, and stray `.git` folders that hold something.
-    nested: Vec<PathBuf>,
-    /// Files in folders of submodules that were never filled: git shows none of them (measured).
-    strays: u64,
-}
-
-impl Walk {
-    fn of(git: &Git, tree: &Path, gitlinks: &[PathBuf]) -> io::Result<Walk> {
-        let device = fs::symlink_metadata(tree)?.dev();
-        let mut walk = Walk::default();
-        let mut open = vec![PathBuf::new()];
-        while let Some(folder) = open.pop() {
-            if git.is_over() {
-                return Err(io::Error::new(ErrorKind::TimedOut, "the time was over"));
-            }
-            let in_tree = |error: io::Error| {
-                io::Error::new(error.kind(), format!("{}: {error}", tree.join(&folder).display()))
-            };
-            for item in fs::read_dir(tree.join(&folder)).map_err(in_tree)? {
-                let item = item.map_err(in_tree)?;
-                let path = folder.join(item.file_name());
-                if item.file_name() == ".git" {
-                    if !folder.as_os_str().is_empty() && holds_something(&item.path()).map_err(in_tree)? {
-                        walk.nested.push(folder.clone());
-                    }
-                } else if !item.file_type().map_err(in_tree)?.is_dir() {
-                    continue;
-                } else if item.metadata().map_err(in_tree)?.dev() != device {
-                    let words = format!("{}: another file system is mounted there", item.path().display());
-                    return Err(io::Error::other(words));
-                } else if gitlinks.contains(&path) {
-                    if item.path().join(".git").symlink_metadata().is_err() {
-                        let mut files = Vec::new();
-                        list_files(tree, &path, &mut files).map_err(in_tree)?;
-                        walk.strays += files.len() as u64;
-                    }
-                } else {
-                    open.push(path);
-                }
-            }
-        }
-        walk.nested.sort();
-        Ok(walk)
-    }
-}
-
-fn holds_something(dot_git: &Path) -> io::Result<bool> {
-    if fs::symlink_metadata(dot_git)?.is_dir() {
-        return Ok(fs::read_dir(dot_git)?.next().is_some());
-    }
-    Ok(true)
-}
-
 /// A lane that was never handed out can hold the lock file of a killed checkout; we hold the lane's
 /// own lock, so nobody is behind it.
 fn busy(tree: &Path, entry: &Entry, never_handed_out: bool) -> Result<bool, String> {
     let locked = !never_handed_out && GIT_LOCKS.iter().any(|name| entry.git_dir.join(name).exists());
     Ok(locked || worked_in(tree).map_err(|error| format!("/proc: {error}"))?)
-}
-
-/// Returns whether a process other than this one has its folder, root or an open file in `tree`.
-/// Processes of other users hide theirs from us; a run's folder is closed to them. Without /proc
-/// (macOS) nothing is seen.
-fn worked_in(tree: &Path) -> io::Result<bool> {
-    let tree = fs::canonicalize(tree)?;
-    let processes = match fs::read_dir("/proc") {
-        Ok(processes) => processes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    let own = std::process::id().to_string();
-    for process in processes.flatten() {
-        let name = process.file_name();
-        if name.to_str().is_none_or(|name| name == own || !name.bytes().all(|byte| byte.is_ascii_digit())) {
-            continue;
-        }
-        let folder = process.path();
-        let points_inside = |link: &Path| fs::read_link(link).is_ok_and(|target| target.starts_with(&tree));
-        let open = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
-        if points_inside(&folder.join("cwd"))
-            || points_inside(&folder.join("root"))
-            || open.into_iter().any(|file| points_inside(&file.path()))
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

@@ -8,8 +8,10 @@ mod look;
 mod rebuildable;
 mod record;
 mod save;
+mod submodule;
 mod sweep;
 pub mod verdict;
+mod walk;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -61,6 +61,14 @@ struct Sweep<'a> {
 /// Why a tree stays after all.
 type Stays = (Reason, String);
 
+/// How a removal ended, with the look that counted.
+enum Removal {
+    /// Only its deletion is left.
+    Done(Look, Verdict),
+    /// It is where it was.
+    Stays(Look, Stays),
+}
+
 impl Sweep<'_> {
     fn run(&self) -> CleanupOutcome {
         if let Err(error) = self.put_back() {
@@ -70,9 +78,9 @@ impl Sweep<'_> {
         match (&verdict.tree, entry) {
             (Tree::Keep, _) => self.record.of(&look, &verdict),
             (Tree::Gone, entry) => self.finish(look, &verdict, entry.as_ref()),
-            (Tree::Remove(_), Some(entry)) => match self.remove(&entry) {
-                Ok((look, verdict)) => self.finish(look, &verdict, Some(&entry)),
-                Err((look, (reason, words))) => self.record.stays(&look, reason, &words),
+            (Tree::Remove(_), Some(entry)) => match self.remove(look, &entry) {
+                Removal::Done(look, verdict) => self.finish(look, &verdict, Some(&entry)),
+                Removal::Stays(look, (reason, words)) => self.record.stays(&look, reason, &words),
             },
             (Tree::Remove(_), None) => self.record.stays(&look, Reason::NotTheLane, "it is not registered"),
         }
@@ -112,38 +120,36 @@ impl Sweep<'_> {
     }
 
     /// Sets the tree aside, looks again where no writer by path can reach it, saves, and names it as
-    /// only waiting for its deletion. Returns the look that counted.
-    fn remove(&self, entry: &Entry) -> Result<(Look, Verdict), (Look, Stays)> {
-        let first = |words: String| {
-            let (look, ..) = self.judge(&self.request.path);
-            (look, (Reason::Unfinished, words))
-        };
-        // What a sweep of an earlier tree left; judged then, and in the way of this one's name.
-        delete(&self.gone).map_err(|error| first(format!("{}: {error}", self.gone.display())))?;
-        self.hold(entry).map_err(|error| first(error.to_string()))?;
-        move_to(&self.request.path, &self.aside).map_err(|error| first(error.to_string()))?;
-        let back = |look: Look, stays: Stays| match move_to(&self.aside, &self.request.path) {
-            Ok(()) => (look, stays),
-            Err(error) => {
-                let words = format!("{}; it waits at {}: {error}", stays.1, self.aside.display());
-                (look, (stays.0, words))
-            }
-        };
+    /// only waiting for its deletion.
+    fn remove(&self, first: Look, entry: &Entry) -> Removal {
+        if let Err(words) = self.set_aside(entry) {
+            return Removal::Stays(first, (Reason::Unfinished, words));
+        }
         let (look, verdict, _) = self.judge_as(&self.aside, Ok(Some(entry.clone())));
-        let permit = match verdict.tree {
-            Tree::Remove(permit) => permit,
+        let done = match verdict.tree {
+            Tree::Remove(permit) => self.save(entry, &look, permit).and_then(|()| {
+                move_to(&self.aside, &self.gone).map_err(|error| (Reason::Unfinished, error.to_string()))
+            }),
             Tree::Keep | Tree::Gone => {
                 let words = look.why.clone().unwrap_or_else(|| "it changed while it was judged".into());
-                return Err(back(look, (verdict.reason, words)));
+                Err((verdict.reason, words))
             }
         };
-        if let Err(stays) = self.save(entry, &look, permit) {
-            return Err(back(look, stays));
+        let Err((reason, words)) = done else { return Removal::Done(look, verdict) };
+        match move_to(&self.aside, &self.request.path) {
+            Ok(()) => Removal::Stays(look, (reason, words)),
+            Err(error) => {
+                let words = format!("{words}; it waits at {}: {error}", self.aside.display());
+                Removal::Stays(look, (reason, words))
+            }
         }
-        if let Err(error) = move_to(&self.aside, &self.gone) {
-            return Err(back(look, (Reason::Unfinished, error.to_string())));
-        }
-        Ok((look, verdict))
+    }
+
+    fn set_aside(&self, entry: &Entry) -> Result<(), String> {
+        // What a sweep of an earlier tree left: judged then, and in the way of this one's name.
+        delete(&self.gone).map_err(|error| format!("{}: {error}", self.gone.display()))?;
+        self.hold(entry).map_err(|error| error.to_string())?;
+        move_to(&self.request.path, &self.aside).map_err(|error| error.to_string())
     }
 
     /// Saves what would die, then looks a last time: nothing may have come since.

@@ -126,10 +126,13 @@ fn occupied(
         // A node can delete a receipt; the journal's word stands above it.
         return if *whole { AcquirePlan::Reuse } else { refuse(broken(request)) };
     }
+    // Both names of ours, on the lock and in the branch's reflog, prove it without the journal.
     let ours = begun
-        || history.acquire_open
-            && matches!(lock, Lock::Ours | Lock::Initializing | Lock::None)
-            && ownership(branch, request) != Ownership::Foreign;
+        || match ownership(branch, request) {
+            Ownership::Ours => history.acquire_open || *lock == Lock::Ours,
+            Ownership::Plausible => history.acquire_open && !matches!(lock, Lock::Foreign(_)),
+            Ownership::Foreign => false,
+        };
     if !ours {
         return refuse(not_this_lanes(request));
     }

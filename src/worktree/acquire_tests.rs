@@ -141,6 +141,16 @@ fn a_half_made_lane_is_finished_where_it_holds_nothing_of_anyones() {
 }
 
 #[test]
+fn a_registration_that_bears_both_our_names_is_ours_without_the_journal() {
+    let registered = entry(true, Lock::Ours, Receipt::None);
+    let mut half = state(Place::Lane, registered, at(BASE, true));
+    half.content = Some(Content::Nothing);
+    check(&half, NEW, AcquirePlan::Finish);
+    half.branch = Some(at(BASE, false));
+    check_refusal(&half, NEW, AcquireClass::LaneRefused, "not by this lane");
+}
+
+#[test]
 fn a_lane_whose_hook_failed_runs_it_again() {
     let complete = lane(entry(true, Lock::Ours, Receipt::Ours(Phase::CheckedOut)), None);
     check(&complete, NEW, AcquirePlan::RunHook);

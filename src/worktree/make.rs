@@ -39,13 +39,11 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
             AcquirePlan::Redo => act.redo().map_err(|error| act.io(&error))?,
             AcquirePlan::Create => {
                 act.make_branch()?;
-                let entry = act.register(&lock).inspect_err(|_| act.unmake_branch())?;
-                drop(lock);
+                let entry = act.register(lock).inspect_err(|_| act.unmake_branch())?;
                 return act.check_out(&entry, &lane, How::Created, true);
             }
             AcquirePlan::Reattach { branch_is_ours } => {
-                let entry = act.register(&lock)?;
-                drop(lock);
+                let entry = act.register(lock)?;
                 return act.check_out(&entry, &lane, How::Reattached, branch_is_ours);
             }
             AcquirePlan::Finish => {
@@ -250,9 +248,12 @@ impl Act<'_> {
             .map_err(|error| self.git(&error))
     }
 
-    /// Best effort: a branch that stays is known by its mark.
+    /// Best effort: a branch that stays is known by its mark. One that a worktree stands on stays.
     fn unmake_branch(&self) {
         let request = self.request;
+        if !matches!(entry_for(self.repository, &request.path), Ok(None)) {
+            return;
+        }
         let _ = self
             .git
             .inside(&self.repository.common_dir, ["update-ref", "-d", &request.branch_ref()])
@@ -260,7 +261,8 @@ impl Act<'_> {
             .output();
     }
 
-    fn register(&self, lock: &RepositoryLock) -> Result<Entry, AcquireFault> {
+    /// Free for the next one as soon as git is done: the rest concerns this lane alone.
+    fn register(&self, lock: RepositoryLock) -> Result<Entry, AcquireFault> {
         let request = self.request;
         let reason = lock_reason(&request.run);
         // From the checkout itself, as a user would: git copies its sparse patterns to the new one.
@@ -269,7 +271,8 @@ impl Act<'_> {
             .at(self.repository.folder(), ["worktree", "add", "--no-checkout", "--lock", "--reason", &reason])
             .arg(&request.path)
             .arg(&request.branch);
-        share(call, lock).output_despite_races().map_err(|error| self.git(&error))?;
+        share(call, &lock).output_despite_races().map_err(|error| self.git(&error))?;
+        drop(lock);
         let entry = self.entry()?;
         self.write(&entry, Phase::Creating)?;
         // A bare repository, or core.logAllRefUpdates=false, begins no reflog of itself; one that is

@@ -68,6 +68,13 @@ pub fn unreached(
         if !exists(log)? {
             return Ok(None);
         }
+        if log == "HEAD" && heads[1].is_none() {
+            match unborn_log(git, seat)? {
+                Some(found) => tips.extend(found),
+                None => return Ok(None),
+            }
+            continue;
+        }
         let found = seat.call(git, &["log", "-g", "--format=%H", log, "--"]).reading().line()?;
         tips.extend(found.lines().map(str::to_string));
     }
@@ -80,6 +87,18 @@ pub fn unreached(
         .line()?;
     tips.extend(own.lines().map(str::to_string));
     only_here(git, seat, base, tips).map(Some)
+}
+
+/// Returns the commits in the reflog of a HEAD whose branch is gone. Git prints it for no name that
+/// does not resolve (measured with git 2.47); `None` where it is in no file (reftable).
+fn unborn_log(git: &Git, seat: Seat<'_>) -> Result<Option<Vec<String>>, GitError> {
+    let words = ["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"];
+    let file = seat.call(git, &words).reading().path()?;
+    let Ok(text) = fs::read_to_string(file) else { return Ok(None) };
+    let commits = text.lines().filter_map(|line| CommitId::parse(line.split(' ').nth(1)?));
+    Ok(Some(
+        commits.map(|commit| commit.to_string()).filter(|commit| commit.contains(|c| c != '0')).collect(),
+    ))
 }
 
 /// Returns the commit that each of `names` is at, `None` where it is at none; one process for all.

@@ -230,6 +230,32 @@ fn a_checkout_that_fails_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_full_disk_is_told_apart_and_left_no_fuller() {
+    let world = World::new();
+    fs::write(world.repo.join(".gitattributes"), "*.txt filter=f\n").unwrap();
+    world.git(&world.repo, &["add", "."]);
+    world.git(&world.repo, &["commit", "-q", "-m", "filtered"]);
+    // As a filter that downloads says it; git's own words are the same.
+    world.git(&world.repo, &["config", "filter.f.smudge", "echo 'No space left on device' >&2; exit 1"]);
+    world.git(&world.repo, &["config", "filter.f.required", "true"]);
+    let fault = world.acquire("api", NEW).unwrap_err();
+    assert_eq!(fault.class, AcquireClass::DiskFull, "{fault}");
+    assert!(!world.lanes.join("api").exists());
+}
+
+#[test]
+fn a_folder_deleted_by_hand_and_its_branch_too_is_created_again_and_loses_no_commit() {
+    let world = World::new();
+    let lane = world.acquire("api", NEW).unwrap();
+    world.git(&lane.path, &["commit", "-q", "--allow-empty", "-m", "work"]);
+    let work = world.git(&lane.path, &["rev-parse", "HEAD"]);
+    world.git(&world.repo, &["update-ref", "-d", "refs/heads/omg/r1/api"]);
+    fs::remove_dir_all(&lane.path).unwrap();
+    assert_eq!(world.acquire("api", MADE).unwrap().how, How::Created);
+    world.git(&world.repo, &["merge-base", "--is-ancestor", &work, "refs/omg/rescued/r1/api"]);
+}
+
+#[test]
 fn a_bare_repository_works_and_its_lanes_keep_a_reflog() {
     let world = World::new();
     let bare = world.root.path().join("b.git");

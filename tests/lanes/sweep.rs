@@ -115,9 +115,7 @@ fn a_branch_deleted_under_head_keeps_the_tree() {
     let world = World::new();
     let lane = world.swept();
     lane.git(&["update-ref", "-d", "refs/heads/omg/r1/api"]);
-    let outcome = lane.sweep();
-    assert_eq!(outcome.tree, TreeFate::Kept, "{outcome:?}");
-    assert!(lane.path().join("b.txt").exists());
+    lane.assert_kept("uncommitted", "staged");
 }
 
 #[test]
@@ -171,7 +169,8 @@ fn a_git_at_work_keeps_the_tree() {
 #[test]
 fn what_cannot_be_read_is_kept() {
     // A damaged index, a folder deeper than any path can be, and no reflog.
-    let damages: [(&str, fn(&World, &Path)); 3] = [
+    type Damage = fn(&World, &Path);
+    let damages: [(&str, Damage); 3] = [
         ("index", |world, _| fs::write(world.repo.join(".git/worktrees/api/index"), "torn").unwrap()),
         ("could not open", |_, path| {
             let mut folder =
