@@ -29,15 +29,20 @@ fn tracked() {
 }
 
 #[test]
-fn tracked_a_same_size_edit_with_its_old_time() {
+fn tracked_a_same_size_edit_with_its_old_time_in_a_repository_told_to_look_away() {
     let world = World::new();
     let lane = world.swept();
-    let file = lane.path().join("b.txt");
-    let time = fs::metadata(&file).unwrap().modified().unwrap();
     world.git(&world.repo, &["config", "core.checkStat", "minimal"]);
     world.git(&world.repo, &["config", "core.trustctime", "false"]);
-    fs::write(&file, "X\n").unwrap();
-    fs::File::options().append(true).open(&file).unwrap().set_modified(time).unwrap();
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    let age = |file: &Path| fs::File::options().append(true).open(file).unwrap().set_modified(old).unwrap();
+    let (file, draft) = (lane.path().join("b.txt"), lane.path().join("draft"));
+    age(&file);
+    lane.git(&["update-index", "--refresh"]);
+    fs::write(&draft, "X\n").unwrap();
+    age(&draft);
+    fs::rename(&draft, &file).unwrap();
+    assert_eq!(lane.git(&["status", "--porcelain"]), "");
     lane.assert_kept("uncommitted", "tracked");
 }
 
@@ -296,6 +301,16 @@ fn reflog_of_an_amended_commit() {
     lane.git(&["commit", "-q", "--amend", "--allow-empty", "-m", "two"]);
     lane.assert_removed(BranchFate::Kept, "own-commits");
     world.assert_rescued(&first);
+}
+
+#[test]
+fn reflog_or_not_a_commit_that_only_a_ref_of_the_lane_holds() {
+    let world = World::new();
+    let lane = world.swept();
+    let commit = lane.git(&["commit-tree", "HEAD^{tree}", "-m", "kept aside"]);
+    lane.git(&["update-ref", "refs/worktree/mine", &commit]);
+    lane.assert_removed(BranchFate::Kept, "own-commits");
+    world.assert_rescued(&commit);
 }
 
 #[test]
