@@ -137,6 +137,19 @@ pub enum AcquireClass {
     Bug,
 }
 
+impl AcquireClass {
+    /// Returns the stable code of the class.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AcquireClass::AcquireFailed => "worktree-acquire-failed",
+            AcquireClass::LaneRefused => "lane-refused",
+            AcquireClass::LaneBranchGone => "lane-branch-gone",
+            AcquireClass::DiskFull => "disk-full",
+            AcquireClass::Bug => "bug",
+        }
+    }
+}
+
 /// Why a lane could not be handed out, and the way on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]

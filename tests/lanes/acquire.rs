@@ -240,6 +240,7 @@ fn a_full_disk_is_told_apart_and_left_no_fuller() {
     world.git(&world.repo, &["config", "filter.f.required", "true"]);
     let fault = world.acquire("api", NEW).unwrap_err();
     assert_eq!(fault.class, AcquireClass::DiskFull, "{fault}");
+    assert_eq!(fault.class.as_str(), "disk-full");
     assert!(!world.lanes.join("api").exists());
 }
 

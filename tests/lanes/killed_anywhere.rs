@@ -54,6 +54,8 @@ fn killed(world: &World, test: &str, what: &str, at: u32, when: &str) -> bool {
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test])
         .env(CHILD, format!("{what}\n{}\n{}", world.repo.display(), world.lanes.display()))
+        // Its own folder outlives a kill; so it lies in ours.
+        .env("TMPDIR", world.root.path())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .status()

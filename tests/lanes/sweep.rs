@@ -281,7 +281,8 @@ fn the_users_checkout_refs_and_configuration_stay_byte_for_byte() {
         let files: Vec<_> = listing(&world.repo)
             .into_iter()
             .filter(|(path, _)| !path.starts_with(world.repo.join(".git/objects")))
-            // Logs of refs that this test deletes; git 2.39 leaves some.
+            // What git 2.39 leaves of refs that this test deletes; the refs themselves are compared.
+            .filter(|(path, _)| !path.ends_with(".git/packed-refs"))
             .filter(|(path, _)| !path.starts_with(world.repo.join(".git/logs/refs")))
             .filter(|(path, _)| !path.ends_with("omg-worktrees.lock"))
             .map(|(path, _)| (fs::read(&path).unwrap(), path))
