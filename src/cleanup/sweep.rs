@@ -191,11 +191,13 @@ impl Sweep<'_> {
         let mut verdict = verdict.clone();
         let mut trouble = None;
         let by_us = look.observed.folder != Some(Folder::Absent);
+        let mut may_delete = by_us;
         if let Some(entry) = entry
             && by_us
             && let Err(error) = self.unregister(entry)
         {
             trouble = Some(error);
+            may_delete = false;
             verdict.branch = Branch::Keep;
         }
         let branch = match &verdict.branch {
@@ -207,17 +209,15 @@ impl Sweep<'_> {
                     verdict.reason = Reason::BranchInUse;
                     BranchFate::Kept
                 }
-                Err(_) => {
-                    verdict.reason = Reason::TipMoved;
+                // Somebody committed to it since, or git's own locks were in the way: its words tell.
+                Err(error) => {
+                    trouble = Some(error.to_string());
                     BranchFate::Kept
                 }
             },
         };
         // Last, as it is slow. Killed before: the next sweep finds it by its name.
-        if trouble.is_none()
-            && by_us
-            && let Err(error) = delete(&self.gone)
-        {
+        if may_delete && let Err(error) = delete(&self.gone) {
             trouble = Some(format!("{} could not be deleted: {error}", self.gone.display()));
         }
         if let Some(words) = trouble {

@@ -49,6 +49,18 @@ fn a_branch_moved_back_is_kept() {
 }
 
 #[test]
+fn a_branch_that_cannot_be_deleted_now_is_deleted_by_the_next_sweep() {
+    let world = World::new();
+    let lane = world.swept();
+    let stale = world.repo.join(".git/refs/heads/omg/r1/api.lock");
+    fs::write(&stale, "").unwrap();
+    let outcome = lane.assert_removed(BranchFate::Kept, "unfinished");
+    assert!(outcome.note.unwrap().contains("api.lock"));
+    fs::remove_file(&stale).unwrap();
+    lane.assert_removed(BranchFate::Deleted, "clean");
+}
+
+#[test]
 fn a_merged_branch_is_kept_all_the_same() {
     let world = World::new();
     let lane = world.swept();
