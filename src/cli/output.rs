@@ -1,9 +1,5 @@
 //! The only file that prints. Results go to standard output, progress and complaints to standard error.
-#![expect(
-    clippy::disallowed_macros,
-    clippy::disallowed_methods,
-    reason = "the one place that prints; shows the last lines of logs"
-)]
+#![expect(clippy::disallowed_methods, reason = "the one place that prints; shows the last lines of logs")]
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;

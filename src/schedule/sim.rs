@@ -129,7 +129,7 @@ enum Owed {
     Acquire(IntentId),
     Provision(IntentId),
     Dispatch(IntentId, NodeIx),
-    Exit(IntentId, NodeIx),
+    Exit(IntentId),
     Verify(IntentId),
     Timer(Timer),
 }
@@ -438,11 +438,11 @@ impl World {
                     let exit = Exit { not_started: Some("sim".into()), ..Exit::default() };
                     Event::Exited { intent, exit, leftovers: Vec::new() }
                 } else {
-                    self.owed.push(Owed::Exit(intent.clone(), node));
+                    self.owed.push(Owed::Exit(intent.clone()));
                     Event::Started { intent, pid: 1, start_time: 1 }
                 }
             }
-            Owed::Exit(intent, _) => {
+            Owed::Exit(intent) => {
                 let ended_by_us = self.ended_acts.contains(&intent) && self.dice.percent(80);
                 let exit = if ended_by_us {
                     Exit { signal: Some(15), ended_by_us, ..Exit::default() }
@@ -483,7 +483,7 @@ impl World {
         let mut exits = Vec::new();
         for owed in std::mem::take(&mut self.owed) {
             match owed {
-                Owed::Exit(intent, _) => {
+                Owed::Exit(intent) => {
                     let exit = Exit { code: Some(self.dice.below(2) as i32), ..Exit::default() };
                     let event =
                         Event::Exited { intent: intent.clone(), exit: exit.clone(), leftovers: Vec::new() };
