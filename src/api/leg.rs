@@ -1,4 +1,5 @@
 //! One leg from its claim to its end, for `run` and `resume` alike.
+#![expect(clippy::disallowed_methods, reason = "looks which lanes are there")]
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -37,6 +37,7 @@ pub fn main() -> i32 {
 }
 
 /// Sends tracing's logs to standard error, as `-v` and `OMG_LOG` ask.
+#[expect(clippy::disallowed_methods, reason = "logs go to standard error by themselves")]
 fn show_logs(verbose: u8, log: Option<&str>) {
     let filter = match (log, verbose) {
         (Some(filter), _) => filter.to_string(),
