@@ -1,0 +1,182 @@
+//! What the documents say, held against the program: graphs load, tables are whole, links lead somewhere.
+#![expect(clippy::disallowed_methods, reason = "reads the documents of this package")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use omg::cleanup::CHANNELS;
+use omg::graph::model::RetryCause;
+use omg::graph::{Trust, load, render};
+use omg::journal::record::parse;
+use omg::provision::plan::{HOOK_PLACES, MARKERS};
+use omg::schedule::fault::{FaultClass, Then};
+
+/// Marks a fenced example that is a whole graph file.
+const MARK: &str = "# omg";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[track_caller]
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Returns the files directly in `folder` with this extension, by path in the package.
+fn files(folder: &str, extension: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join(folder)).unwrap();
+    let mut found: Vec<String> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .map(|path| path.strip_prefix(root()).unwrap().to_string_lossy().into_owned())
+        .collect();
+    found.sort();
+    assert!(!found.is_empty(), "nothing in {folder} ends in .{extension}");
+    found
+}
+
+fn documents() -> Vec<String> {
+    [files("docs", "md"), files("docs/adr", "md"), files(".", "md")].concat()
+}
+
+/// Asserts that a graph loads, that nothing about it is odd, and that this program runs all of it.
+#[track_caller]
+fn assert_clean(name: &str, text: &str, runs: bool) {
+    match load(name, text, &|_| None, Trust::Reviewed) {
+        Err(problems) => panic!("{}", render(&problems, false)),
+        Ok(loaded) => {
+            assert!(loaded.warnings.is_empty(), "{}", render(&loaded.warnings, false));
+            let later = &loaded.graph.parts().later;
+            assert!(!runs || later.is_empty(), "{name} uses what `run` refuses: {later:?}");
+        }
+    }
+}
+
+#[test]
+fn every_graph_that_ships_loads_and_can_be_run() {
+    for path in files("graphs", "yaml") {
+        assert_clean(&path, &read(&path), true);
+    }
+}
+
+#[test]
+fn every_graph_in_the_documents_loads() {
+    let mut count = 0;
+    for path in documents() {
+        let text = read(&path);
+        for (at, block) in text.split("```yaml\n").skip(1).enumerate() {
+            let block = block.split("\n```").next().unwrap_or_default();
+            if block.starts_with(MARK) {
+                assert_clean(&format!("{path}, yaml block {}", at + 1), &format!("{block}\n"), false);
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 5, "only {count} examples are marked `{MARK}`");
+}
+
+/// Returns the cells of each row of the first table whose header begins with `first`.
+#[track_caller]
+fn table(path: &str, first: &str) -> Vec<Vec<String>> {
+    let text = read(path);
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(&format!("| {first} |")));
+    assert!(lines.next().is_some(), "{path} has no table that begins with `{first}`");
+    lines
+        .skip(1)
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_string()).collect())
+        .collect()
+}
+
+#[test]
+fn the_table_of_faults_is_the_programs() {
+    let rows = table("docs/faults.md", "class");
+    let shown: Vec<[String; 3]> =
+        rows.iter().map(|row| [row[0].clone(), row[1].clone(), row[2].clone()]).collect();
+    let expected = FaultClass::ALL.map(|class| {
+        let policy = class.policy();
+        let then = match policy.then {
+            Then::Retry(cause) => format!("`retry` for `{}`, else `failed`", cause.word()),
+            Then::Redispatch => "again, else `blocked`".to_string(),
+            Then::Block => "`blocked`".to_string(),
+            Then::NextLeg => "the next leg".to_string(),
+        };
+        [format!("`{}`", class.word()), policy.scope.word().to_string(), then]
+    });
+    assert_eq!(shown, expected, "docs/faults.md: class, scope and what follows, in the order of the code");
+}
+
+#[test]
+fn closed_sets_are_named_whole() {
+    let provisioning = read("docs/provisioning.md");
+    for word in MARKERS.iter().chain(&HOOK_PLACES) {
+        assert!(provisioning.contains(&format!("`{word}`")), "docs/provisioning.md does not name `{word}`");
+    }
+    let lanes = read("docs/lanes.md");
+    for channel in CHANNELS {
+        assert!(
+            lanes.contains(&format!("`{channel}`")),
+            "docs/lanes.md does not name the channel `{channel}`"
+        );
+    }
+    let verdict = read("src/cleanup/verdict.rs");
+    for rest in verdict.split("Reason::").skip(1) {
+        let Some((_, code)) = rest.lines().next().and_then(|line| line.split_once("=> \"")) else { continue };
+        let code = code.trim_end_matches("\",");
+        assert!(lanes.contains(&format!("`{code}`")), "docs/lanes.md does not name the reason `{code}`");
+    }
+    let graph = read("docs/graph.md");
+    for cause in RetryCause::ALL {
+        assert!(
+            graph.contains(&format!("`{}`", cause.word())),
+            "docs/graph.md does not name `{}`",
+            cause.word()
+        );
+    }
+}
+
+#[test]
+fn the_journal_is_as_shown() {
+    let text = read("docs/runs.md");
+    let lines: String =
+        text.lines().filter(|line| line.starts_with("{\"seq\"")).map(|line| format!("{line}\n")).collect();
+    let parsed = parse(lines.as_bytes()).unwrap();
+    assert!(parsed.records.len() > 3 && parsed.length == lines.len());
+    for (shown, record) in lines.lines().zip(&parsed.records) {
+        assert_eq!(serde_json::to_string(record).unwrap(), shown, "docs/runs.md");
+    }
+    for rest in read("src/schedule/fact.rs").split("rename = \"").skip(1) {
+        let event = rest.split('"').next().unwrap_or_default();
+        assert!(text.contains(&format!("`{event}`")), "docs/runs.md does not name the event `{event}`");
+    }
+}
+
+#[test]
+fn variables_are_named_whole() {
+    let text = read("docs/runs.md");
+    for path in ["src/settings.rs", "src/run/environment.rs"] {
+        for rest in read(path).split("\"OMG_").skip(1) {
+            let is_part = |c: &char| c.is_ascii_uppercase() || matches!(c, '_' | '{' | '}');
+            let name: String = rest.chars().take_while(is_part).collect();
+            let of = if name.starts_with("LANE") { "<NAME>" } else { "<ID>" };
+            let shown = format!("`OMG_{}`", name.replace("{}", of));
+            assert!(text.contains(&shown), "{path} knows {shown}, and docs/runs.md does not");
+        }
+    }
+}
+
+#[test]
+fn links_lead_to_files() {
+    for path in documents() {
+        let folder = root().join(&path).parent().map(PathBuf::from).unwrap_or_default();
+        let text = read(&path);
+        for rest in text.split("](").skip(1) {
+            let target = rest.split(')').next().unwrap_or_default();
+            let file = target.split('#').next().unwrap_or_default();
+            if !file.is_empty() && !target.contains("://") {
+                assert!(folder.join(file).exists(), "{path} links to {target}, which is not there");
+            }
+        }
+    }
+}
