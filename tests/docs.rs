@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "reads the documents of this package")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use omg::cleanup::CHANNELS;
 use omg::graph::model::RetryCause;
@@ -14,8 +14,9 @@ use omg::schedule::fault::{FaultClass, Then};
 /// Marks a fenced example that is a whole graph file.
 const MARK: &str = "# omg";
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+/// Asked when the test runs: checkouts that share a target folder share this binary too.
+fn root() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
 }
 
 #[track_caller]
@@ -163,6 +164,37 @@ fn variables_are_named_whole() {
             let shown = format!("`OMG_{}`", name.replace("{}", of));
             assert!(text.contains(&shown), "{path} knows {shown}, and docs/runs.md does not");
         }
+    }
+}
+
+/// Uses everything that is checked and not run.
+const LATER: &str = "\
+name: later
+overlay: [.env]
+preflight: {tools: [git]}
+budget_usd: 1
+runtime: claude
+runtimes: {claude: {}}
+on_fault: {}
+lanes: {l: {overlay: [.env], ports: 2}}
+provision: {roots: [web], skip_if: vendor, receipt_file: .ready}
+nodes:
+  - {id: plan, prompt: plan, budget_usd: 1, runtime: claude, protect: [a], scope: [b], expect_changes: true}
+  - {id: ok, type: gate}
+  - {id: do, prompt: do, worktree: l, handoff: session, depends_on: [plan], on_fault: {}}
+  - {id: look, run: 'true', depends_on: [do], feedback: {rerun: plan, max: 1}}
+";
+
+#[test]
+fn what_is_not_run_is_named() {
+    let text = read("docs/planned.md");
+    let loaded = load("later.yaml", LATER, &|_| None, Trust::Reviewed);
+    let loaded = loaded.unwrap_or_else(|problems| panic!("{}", render(&problems, false)));
+    let later = &loaded.graph.parts().later;
+    assert!(later.len() > 15, "{later:?}");
+    for found in later {
+        let word = found.feature.replace("provision.", "").replace("agent nodes", "agents");
+        assert!(text.contains(&word), "docs/planned.md does not say that {} is not run", found.feature);
     }
 }
 
