@@ -99,14 +99,12 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
     let (mut fit, mut notes) = (0, Vec::new());
     if !file.graph.lanes().is_empty() {
         let worktrees = GitWorktrees::new(&settings.environment);
-        let repository = worktrees.discover(&settings.folder).map_err(|error| {
-            let mut refusal = Refusal::from(error);
-            if let Some(first) = refusal.complaints.first_mut() {
-                first.message = format!("{}; {}", first.message, lanes_and_nodes(&file.graph));
-            }
-            refusal
-        })?;
-        file.repository = Some(of_run(settings, request, &worktrees, &repository, &file)?);
+        let repository = worktrees
+            .discover(&settings.folder)
+            .map_err(|error| concerning_lanes(error.into(), &file.graph))?;
+        let of_run = of_run(settings, request, &worktrees, &repository, &file)
+            .map_err(|refusal| concerning_lanes(refusal, &file.graph))?;
+        file.repository = Some(of_run);
         let ready = readiness(&worktrees, &repository, &file, &unborn(&file.graph))?;
         (fit, notes) = (ready.lanes_that_fit, ready.notes);
         prepared_repository = Some(repository);
@@ -146,6 +144,14 @@ fn refuse_later_features(graph: &Graph, source: &Source) -> Result<(), Refusal> 
         hint: None,
     });
     Err(Refusal { exit: exit::USAGE, complaints: complaints.collect(), problems: Vec::new() })
+}
+
+/// Adds to a refusal which lanes and nodes it concerns.
+fn concerning_lanes(mut refusal: Refusal, graph: &Graph) -> Refusal {
+    if let Some(first) = refusal.complaints.first_mut() {
+        first.message = format!("{}; {}", first.message, lanes_and_nodes(graph));
+    }
+    refusal
 }
 
 fn lanes_and_nodes(graph: &Graph) -> String {

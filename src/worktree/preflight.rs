@@ -1,10 +1,14 @@
-//! What would keep lanes from being made, found before anything is made.
+//! What would keep a whole leg from its lanes, found before anything is made: a place where lanes may
+//! not live, a branch that git has no room for, a lane branch that is checked out elsewhere.
+//!
+//! What concerns one lane alone (a foreign folder at its path, a branch that is gone) is found by its
+//! acquire, which leaves the other lanes to go on.
 
 use std::path::Path;
 
 use super::acquire::{AcquirePlan, decide};
 use super::git::{Git, GitError};
-use super::lane::{LaneRequest, Place};
+use super::lane::{BranchState, LaneRequest, Place};
 use super::observe::{entries, observe};
 use super::{AcquireClass, AcquireFault, Obstacle, Repository, WorktreeError, discover};
 
@@ -42,10 +46,12 @@ fn first(git: &Git, repository: &Repository, lane: &LaneRequest, branches: &str)
     }
     let state = observe(git, repository, lane);
     // A lane that is there needs no new branch.
-    let taken_up = state.place == Some(Place::Lane);
+    if state.place == Some(Place::Lane) {
+        return None;
+    }
+    let elsewhere = matches!(state.branch, Some(BranchState::At { elsewhere: Some(_), .. }));
     match decide(&state, lane) {
-        AcquirePlan::Refuse(fault) => Some(fault),
-        _ if taken_up => None,
+        AcquirePlan::Refuse(fault) if elsewhere => Some(fault),
         _ => in_the_way(&lane.branch, branches),
     }
 }
