@@ -105,16 +105,18 @@ fn stop_of(state: &RunState) -> Option<StopReason> {
     }
 }
 
-/// Returns whether a leg with these options would find anything to run.
+/// Returns whether a leg with these options would find anything to do: a node to run, or the end of a
+/// leg that was killed before it had cleaned up.
 fn has_work(state: &RunState, options: &LegOptions) -> bool {
-    state.nodes.iter().any(|node| match &node.phase {
-        NodePhase::Waiting | NodePhase::InFlight(_) => true,
-        NodePhase::Over(EndState::Cancelled | EndState::Interrupted) => true,
-        NodePhase::Over(EndState::Failed) => options.retry_failed,
-        NodePhase::Over(EndState::Blocked) => options.retry_blocked,
-        // Behind something that is blocked, so it waits on unless that is opened again.
-        NodePhase::Over(EndState::Waiting | EndState::Skipped | EndState::Passed) => false,
-    })
+    state.finished.is_none()
+        || state.nodes.iter().any(|node| match &node.phase {
+            NodePhase::Waiting | NodePhase::InFlight(_) => true,
+            NodePhase::Over(EndState::Cancelled | EndState::Interrupted) => true,
+            NodePhase::Over(EndState::Failed) => options.retry_failed,
+            NodePhase::Over(EndState::Blocked) => options.retry_blocked,
+            // Behind something that is blocked, so it waits on unless that is opened again.
+            NodePhase::Over(EndState::Waiting | EndState::Skipped | EndState::Passed) => false,
+        })
 }
 
 /// Opens what the leg will open, so that readiness is judged for what will run.

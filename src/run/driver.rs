@@ -47,9 +47,9 @@ pub struct Driver {
 /// Each batch of facts is durable before any action that follows from it begins.
 /// Errors: the journal failed, or a bug; every node is then ended by the supervisor, and lanes stay.
 pub async fn drive(mut driver: Driver, start: LegStart) -> Result<LegReport, RunError> {
-    driver.take(vec![Event::LegStarted(Box::new(start))])?;
+    let mut settled = driver.take(vec![Event::LegStarted(Box::new(start))])?;
     let mut lost = driver.stage.seams.spawner.lost();
-    loop {
+    while !settled {
         let mut events = Vec::new();
         tokio::select! {
             biased;
@@ -64,9 +64,7 @@ pub async fn drive(mut driver: Driver, start: LegStart) -> Result<LegReport, Run
         while let Ok(event) = driver.answers.try_recv() {
             events.push(event);
         }
-        if driver.take(events)? {
-            break;
-        }
+        settled = driver.take(events)?;
     }
     driver.clean_up().await?;
     let status = driver.state.status();

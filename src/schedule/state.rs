@@ -127,7 +127,7 @@ pub struct LaneRecord {
     pub made: Option<MadeLane>,
     /// Whether this run made its branch.
     pub branch_made: bool,
-    /// Whether an acquire began that has no receipt: it may have made anything.
+    /// Whether an earlier acquire began that has no receipt: it may have made anything.
     pub acquire_open: bool,
     /// Whether an earlier leg kept its branch.
     pub branch_kept: bool,
@@ -261,7 +261,6 @@ impl RunState {
                 self.minted(intent);
                 let record = &mut self.lanes[lane.at()];
                 record.phase = LanePhase::Acquiring(intent.clone());
-                record.acquire_open = true;
                 self.live.acts.insert(intent.clone(), Act::Acquire(lane));
             }
             Fact::AcquirePerformed { lane, intent, path, branch, base, branch_made, git_dir, .. } => {
@@ -282,6 +281,9 @@ impl RunState {
             }
             Fact::AcquireFailed { lane, intent, fault } => {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
+                // A refusal comes before anything is made; any other failure may have left something.
+                record.acquire_open |=
+                    !matches!(fault.class, FaultClass::LaneRefused | FaultClass::LaneBranchGone);
                 record.phase = match fault.class {
                     FaultClass::Interrupted => LanePhase::Pending,
                     _ => LanePhase::Broken(fault.clone()),
