@@ -112,6 +112,8 @@ pub async fn apply(
         ended_by_us: false,
     };
     fs::create_dir_all(&site.folder).map_err(|error| harness(error.to_string()))?;
+    // What an earlier provisioning made is still there, and still its own.
+    let made_before = receipt::load(&site.receipt()).map(|receipt| receipt.made).unwrap_or_default();
     receipt::withdraw(&site.receipt(), &site.git_dir).map_err(|error| harness(error.to_string()))?;
     let before = folders(&site.root);
     let deadline = tokio::time::Instant::now() + site.timeout;
@@ -124,7 +126,11 @@ pub async fn apply(
     }
     let names = probed(&site.inputs);
     let files = read_files(&site.root, &names);
-    let made = folders(&site.root).difference(&before).map(PathBuf::from).collect();
+    let after = folders(&site.root);
+    let mut made: Vec<PathBuf> = after.difference(&before).map(PathBuf::from).collect();
+    made.extend(made_before.into_iter().filter(|folder| site.root.join(folder).is_dir()));
+    made.sort();
+    made.dedup();
     let end = now();
     let receipt = Receipt {
         cmd: plan.display(),
