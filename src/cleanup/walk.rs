@@ -78,32 +78,3 @@ fn holds_something(dot_git: &Path) -> io::Result<bool> {
     }
     Ok(true)
 }
-
-/// Returns whether a process other than this one has its folder, root or an open file in `tree`.
-/// Processes of other users hide theirs from us; a run's folder is closed to them. Without /proc
-/// (macOS) nothing is seen.
-pub(super) fn worked_in(tree: &Path) -> io::Result<bool> {
-    let tree = fs::canonicalize(tree)?;
-    let processes = match fs::read_dir("/proc") {
-        Ok(processes) => processes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    let own = std::process::id().to_string();
-    for process in processes.flatten() {
-        let name = process.file_name();
-        if name.to_str().is_none_or(|name| name == own || !name.bytes().all(|byte| byte.is_ascii_digit())) {
-            continue;
-        }
-        let folder = process.path();
-        let points_inside = |link: &Path| fs::read_link(link).is_ok_and(|target| target.starts_with(&tree));
-        let open = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
-        if points_inside(&folder.join("cwd"))
-            || points_inside(&folder.join("root"))
-            || open.into_iter().any(|file| points_inside(&file.path()))
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// One process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,9 +114,41 @@ pub fn descendants(table: &BTreeMap<u32, Process>, root: u32) -> Vec<u32> {
     found
 }
 
-/// Returns where a process works, where we may look.
-pub fn working_folder(pid: u32) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{pid}/cwd")).ok()
+/// Returns whether a process other than this one has its folder, root or an open file in `tree`.
+///
+/// A child of ours between its fork and its exec still has our own open files, those of our other
+/// threads among them; it is not at work. Processes of other users hide theirs from us. Without `/proc`
+/// (macOS) nothing is seen. Errors: the table or `tree` can't be read.
+pub fn worked_in(tree: &Path) -> io::Result<bool> {
+    let tree = fs::canonicalize(tree)?;
+    let processes = match fs::read_dir("/proc") {
+        Ok(processes) => processes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let (own, own_program) = (std::process::id(), fs::read_link("/proc/self/exe").ok());
+    for entry in processes.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        if pid == own {
+            continue;
+        }
+        let folder = entry.path();
+        let points_inside = |link: &Path| fs::read_link(link).is_ok_and(|target| target.starts_with(&tree));
+        let mut open = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
+        let at_work = points_inside(&folder.join("cwd"))
+            || points_inside(&folder.join("root"))
+            || open.any(|file| points_inside(&file.path()));
+        let unborn = || {
+            process(pid).is_some_and(|process| process.parent == own)
+                && fs::read_link(folder.join("exe")).ok() == own_program
+        };
+        if at_work && !unborn() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -138,6 +171,5 @@ mod tests {
         assert_eq!(scan()[&own].pid, own);
         assert!(start_time(own).is_some());
         assert!(descendants(&scan(), 1).contains(&own) || own == 1);
-        assert!(working_folder(own).is_some());
     }
 }

@@ -63,8 +63,13 @@ pub(super) fn beside(path: &Path, prefix: &str) -> io::Result<PathBuf> {
     Ok(path.with_file_name(own))
 }
 
+/// A child of another thread holds every lock of ours from its fork to its exec; so long is waited for
+/// any lock, however late it is.
+const FORK_WAIT: Duration = Duration::from_millis(200);
+
 /// Polls: `flock` has no deadline, and a waiting thread could not be called back.
 fn take(path: &Path, until: Instant) -> io::Result<File> {
+    let until = until.max(Instant::now() + FORK_WAIT);
     let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
     loop {
         match file.try_lock() {

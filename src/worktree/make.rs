@@ -19,6 +19,7 @@ use super::observe::{self, Entry, Gaps, entry_for, gone_aside, lock_of, observe,
 use super::rescue::{self, IndexCopy, Seat};
 use super::{AcquireClass, AcquireFault, Acquired, How, Repository, WorktreeError, preflight, receipt};
 use crate::ids::CommitId;
+use crate::process::table::worked_in;
 
 /// More looks than any state needs: put back, drop, redo, then make.
 const ROUNDS: u32 = 6;
@@ -63,6 +64,7 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
             }
             AcquirePlan::Reuse => {
                 let entry = act.entry_locked(&lock)?;
+                act.set_stale_index_lock_aside(&entry).map_err(|error| act.io(&error))?;
                 act.write(&entry, Phase::Ready)?;
                 return act.acquired(&entry, How::Reused, act.made_branch()?);
             }
@@ -291,6 +293,19 @@ impl Act<'_> {
     }
 
     /// The entry, locked in the name of the run unless somebody else has locked it.
+    /// Moves the `index.lock` of a git that was killed out of the way: it would fail every later git in
+    /// the lane, and be charged to the node that runs it.
+    ///
+    /// Nobody is behind it: the leg has ended what an earlier one left running, and no process works in
+    /// the lane. It is moved, not deleted.
+    fn set_stale_index_lock_aside(&self, entry: &Entry) -> io::Result<()> {
+        let stale = entry.git_dir.join("index.lock");
+        if !stale.exists() || worked_in(&self.request.path)? {
+            return Ok(());
+        }
+        fs::rename(&stale, entry.git_dir.join("omg-stale-index.lock"))
+    }
+
     fn entry_locked(&self, held: &RepositoryLock) -> Result<Entry, AcquireFault> {
         let entry = self.entry()?;
         let (git, repository, path) = (self.git, self.repository, &self.request.path);
