@@ -1,0 +1,10 @@
+//! The program from outside: real git, real processes, a home of its own for each test.
+
+mod commands;
+mod faults;
+mod lanes;
+mod nodes;
+mod provisioning;
+mod resume;
+mod signals;
+mod support;

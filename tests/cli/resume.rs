@@ -1,0 +1,223 @@
+//! Later legs: what is kept, what runs again, what is found again.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use crate::support::{World, signal};
+
+#[test]
+fn a_later_leg_finds_its_lanes_again_and_passed_nodes_do_not_run_twice() {
+    let world = World::new();
+    let go = world.path().join("go");
+    let graph = format!(
+        "name: x\nnodes:\n\
+        - {{id: a, worktree: l, run: 'echo a >> ../ran; echo A > n.txt; git add .; git commit -q -m a'}}\n\
+        - {{id: b, worktree: l, depends_on: [a], run: 'test -f n.txt && test -e {}'}}\n\
+        - {{id: d, worktree: dirty, depends_on: [a], run: 'echo d >> a.txt'}}\n",
+        go.display()
+    );
+    world.run_with(&graph, &["--keep-going"]).expect(1);
+    let tip = world.git("rev-parse omg/r1/l");
+    let nothing = world.omg(&["resume", "r1"]).expect(1);
+    assert!(
+        nothing.stderr.contains("nothing to do") && nothing.stderr.contains("--retry-failed"),
+        "{}",
+        nothing.stderr
+    );
+    fs::write(go, "").unwrap();
+    world.omg(&["resume", "r1", "--retry-failed"]).expect(0);
+    assert_eq!(world.git("rev-parse omg/r1/l"), tip);
+    assert_eq!(fs::read_to_string(world.run_dir().join("worktrees/ran")).unwrap(), "a\n");
+    assert_eq!(
+        (world.node("a")["attempts"].as_u64(), world.node("b")["attempts"].as_u64()),
+        (Some(1), Some(2))
+    );
+    assert_eq!(world.show()["legs"], 2);
+    let how: Vec<_> = world
+        .events_named("lane.acquire.performed")
+        .iter()
+        .map(|e| (e["leg"].clone(), e["how"].clone()))
+        .collect();
+    assert!(how.contains(&(2.into(), "reattached".into())), "{how:?}");
+}
+
+#[test]
+fn after_kill_nine_a_dirty_lane_is_reused_as_it_was() {
+    let world = World::new();
+    let go = world.path().join("go");
+    let graph = world.graph(&format!(
+        "name: x\nnodes:\n\
+        - {{id: a, worktree: l, run: 'echo work >> a.txt; test -e {0} || sleep 8601'}}\n\
+        - {{id: b, worktree: m, run: 'echo commit > c; git add c; git commit -q -m c'}}\n\
+        - {{id: c, depends_on: [a, b], run: 'git show {{{{ lanes.m.branch }}}}:c'}}\n",
+        go.display()
+    ));
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_for("b", || world.events_named("node.finished").iter().any(|e| e["node"] == "b"));
+    world.wait_started("a");
+    world.wait_for("its edit", || {
+        fs::read_to_string(world.lane("l").join("a.txt")).is_ok_and(|text| text.contains("work"))
+    });
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    assert_eq!(world.show()["status"], "interrupted");
+    fs::write(go, "").unwrap();
+    world.omg(&["resume", "r1"]).expect(0);
+    assert_eq!(fs::read_to_string(world.lane("l").join("a.txt")).unwrap(), "one\nwork\nwork\n");
+    assert_eq!(world.result("c"), "commit");
+    assert_eq!(world.node("b")["attempts"], 1);
+    assert_eq!(World::alive("sleep 8601"), Vec::<u32>::new());
+}
+
+#[test]
+fn killed_at_any_moment_a_run_ends_the_same_when_resumed() {
+    let world = World::with(&[
+        ("a.txt", "one\n"),
+        ("package-lock.json", "{}"),
+        ("package.json", "{}"),
+        (".gitignore", "node_modules\n"),
+    ]);
+    world.tool("npm", "mkdir -p node_modules; echo x > node_modules/.package-lock.json");
+    let graph = world.graph(
+        "name: x\nconcurrency: 2\nnodes:\n\
+        - {id: a, worktree: a, run: 'git show HEAD:n >/dev/null 2>&1 || { echo 1 > n; git add n; git commit -q -m a; }'}\n\
+        - {id: b, worktree: b, run: 'echo b > dirty'}\n\
+        - {id: c, worktree: c, depends_on: [a], run: 'git show {{ lanes.a.branch }}:n'}\n\
+        - {id: d, depends_on: [a, b, c], run: 'true'}\n",
+    );
+    // Each moment is an event of the journal, so that the kill comes right after it.
+    for moment in 1..40 {
+        let _ = fs::remove_dir_all(world.run_dir());
+        world.shell("git worktree prune; for b in $(git for-each-ref --format='%(refname)' refs/heads/omg refs/omg); do git update-ref -d $b; done");
+        let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+        let mut over = false;
+        world.wait_for("the moment", || {
+            world.events().len() >= moment
+                || world.event_names().last().is_some_and(|name| name == "run.finished")
+        });
+        if world.event_names().last().is_some_and(|name| name == "run.finished") {
+            over = true;
+        }
+        signal(&child, Signal::KILL);
+        child.wait().unwrap();
+        let resumed = world.omg(&["resume", "r1"]);
+        assert_eq!(resumed.code, Some(0), "moment {moment}: {}", resumed.stderr);
+        assert_eq!(world.show()["status"], "passed", "moment {moment}");
+        assert_eq!(world.git("show omg/r1/a:n"), "1", "moment {moment}");
+        assert_eq!(fs::read_to_string(world.lane("b").join("dirty")).unwrap(), "b\n", "moment {moment}");
+        assert!(!world.branches().contains(&"omg/r1/c".into()), "moment {moment}");
+        let passed = world.events_named("node.finished");
+        for id in ["a", "b", "c", "d"] {
+            let times = passed.iter().filter(|e| e["node"] == id && e["state"] == "passed").count();
+            assert_eq!(times, 1, "moment {moment}: {id} passed {times} times");
+        }
+        if over {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_lane_folder_deleted_by_hand_is_attached_again() {
+    let world = World::new();
+    let go = world.path().join("go");
+    let graph = format!(
+        "name: x\nnodes: [{{id: a, worktree: l, run: 'test -e {} && git log --format=%s -1 || {{ echo 1 > n; git add n; git commit -q -m mine; echo x > dirty; exit 1; }}'}}]\n",
+        go.display()
+    );
+    world.run(&graph).expect(1);
+    fs::remove_dir_all(world.lane("l")).unwrap();
+    fs::write(go, "").unwrap();
+    world.omg(&["resume", "r1", "--retry-failed"]).expect(0);
+    assert_eq!(world.result("a"), "mine");
+}
+
+#[test]
+fn an_index_lock_of_a_killed_git_does_not_fail_the_next_leg() {
+    let world = World::new();
+    let lock = "$(git rev-parse --git-dir)/index.lock";
+    let graph = world.graph(&format!(
+        "name: x\nnodes: [{{id: a, worktree: l, run: 'test -e ../again || {{ touch ../again; echo staged > {lock}; sleep 8701; }}; echo x > n; git add n; git commit -q -m x'}}]\n"
+    ));
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_for("the lock", || World::alive("sleep 8701").len() == 1);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    world.omg(&["resume", "r1"]).expect(0);
+    assert_eq!(world.git("show omg/r1/l:n"), "x");
+}
+
+#[test]
+fn a_branch_that_was_kept_and_is_gone_is_never_made_anew() {
+    let world = World::new();
+    let graph = "name: x\nnodes: [{id: a, worktree: l, run: 'echo 1 > n; git add n; git commit -q -m mine; exit 1'}]\n";
+    world.run(graph).expect(1);
+    assert!(!world.lane("l").exists());
+    world.git("branch -q -D omg/r1/l");
+    for leg in ["--retry-failed", "--retry-blocked", "--retry-blocked"] {
+        let ended = world.omg(&["resume", "r1", leg]).expect(3);
+        assert!(ended.text().contains("omg/r1/l"), "{}", ended.text());
+        assert!(!world.branches().contains(&"omg/r1/l".to_string()), "made anew after {leg}");
+    }
+    assert_eq!(world.class("a"), "lane-branch-gone");
+}
+
+#[test]
+fn a_changed_graph_file_is_said_and_not_used() {
+    let world = World::bare();
+    let go = world.path().join("go");
+    world
+        .run(&format!("name: x\nnodes: [{{id: a, run: 'test -e {0} && echo first'}}]\n", go.display()))
+        .expect(1);
+    world.graph("name: x\nnodes: [{id: a, run: 'echo second'}]\n");
+    fs::write(go, "").unwrap();
+    let ended = world.omg(&["resume", "r1", "--retry-failed"]).expect(0);
+    assert!(ended.stderr.contains("has changed since the run began"), "{}", ended.stderr);
+    assert_eq!(world.result("a"), "first");
+}
+
+#[test]
+fn a_torn_last_line_is_dropped_and_damage_elsewhere_is_named() {
+    let world = World::bare();
+    world.run("name: x\nnodes: [{id: a, run: 'exit 1'}]\n").expect(1);
+    let journal = world.run_dir().join("events.jsonl");
+    let whole = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, format!("{whole}{{\"seq\":99,\"ts")).unwrap();
+    assert_eq!(world.show()["status"], "failed");
+    world.omg(&["resume", "r1", "--retry-failed"]).expect(1);
+    let again = fs::read_to_string(&journal).unwrap();
+    assert!(again.starts_with(&whole) && !again.contains("99,\"ts"));
+    let damaged: Vec<&str> =
+        whole.lines().enumerate().map(|(at, line)| if at == 1 { "{broken" } else { line }).collect();
+    fs::write(&journal, damaged.join("\n") + "\n").unwrap();
+    for words in [["show", "r1"], ["resume", "r1"]] {
+        let ended = world.omg(&words);
+        assert_ne!(ended.code, Some(0));
+        assert!(ended.stderr.contains("events.jsonl, line 2"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn retry_budgets_are_new_only_when_a_node_is_opened_again() {
+    let world = World::bare();
+    world.run("name: x\nnodes: [{id: a, run: 'exit 1', retry: {max: 1}}]\n").expect(1);
+    assert_eq!(world.node("a")["attempts"], 2);
+    world.omg(&["resume", "r1", "--retry-failed"]).expect(1);
+    assert_eq!(world.node("a")["attempts"], 4);
+}
+
+#[test]
+fn the_lock_names_its_holder_and_the_generation_grows() {
+    let world = World::bare();
+    world.run("name: x\nnodes: [{id: a, run: 'exit 1'}]\n").expect(1);
+    let generation = |world: &World| -> u64 {
+        let text = fs::read_to_string(world.run_dir().join("run.lock")).unwrap();
+        text.split_whitespace().nth(2).unwrap().parse().unwrap()
+    };
+    let first = generation(&world);
+    world.omg(&["resume", "r1", "--retry-failed"]).expect(1);
+    assert!(generation(&world) > first);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(world.run_dir()).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o700);
+}

@@ -1,0 +1,146 @@
+//! Signals, cancel, and runners that die.
+
+use rustix::process::Signal;
+
+use crate::support::{World, signal};
+
+const SLEEPER: &str = "name: x\nnodes:\n\
+    - {id: a, run: 'echo ready; sleep 6200'}\n\
+    - {id: b, run: 'true', depends_on: [a]}\n";
+
+#[track_caller]
+fn check(with: Signal, code: i32, status: &str) {
+    let world = World::bare();
+    let graph = world.graph(SLEEPER);
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_started("a");
+    signal(&child, with);
+    assert_eq!(child.wait().unwrap().code(), Some(code));
+    assert_eq!(world.show()["status"], status);
+    assert_eq!((world.state("a"), world.state("b")), ("interrupted".into(), "cancelled".into()));
+    assert_eq!(world.event_names().last().unwrap(), "run.finished");
+}
+
+#[test]
+fn the_first_signal_ends_the_run_in_order() {
+    check(Signal::INT, 130, "interrupted");
+    check(Signal::TERM, 143, "interrupted");
+    check(Signal::HUP, 129, "interrupted");
+}
+
+#[test]
+fn the_second_signal_kills_at_once() {
+    let world = World::bare();
+    let graph = world.graph(
+        "name: x\nnodes: [{id: a, grace: 10m, run: 'trap \"touch termed\" TERM; touch ready; while :; do sleep 0.05; done'}]\n",
+    );
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_file(&world.repo().join("ready"));
+    signal(&child, Signal::INT);
+    world.wait_file(&world.repo().join("termed"));
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(world.state("a"), "interrupted");
+}
+
+#[test]
+fn a_node_gets_term_and_its_grace() {
+    let world = World::bare();
+    let graph = world.graph(
+        "name: x\nnodes: [{id: a, run: 'trap \"echo bye; exit 0\" TERM; touch ready; while :; do sleep 0.05; done'}]\n",
+    );
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_file(&world.repo().join("ready"));
+    signal(&child, Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    let log = std::fs::read_to_string(world.run_dir().join("nodes/a/attempt-1.log")).unwrap();
+    assert!(log.contains("bye"), "{log}");
+    assert_eq!(world.events_named("node.kill.requested")[0]["reason"], "signal");
+    assert_eq!(world.events_named("node.kill.performed").len(), 1);
+}
+
+#[test]
+fn an_ignored_hangup_stays_ignored() {
+    let world = World::bare();
+    let go = world.path().join("go");
+    let graph = world.graph(&format!(
+        "name: x\nnodes: [{{id: a, run: 'touch ready; while ! test -e {}; do sleep 0.02; done'}}]\n",
+        go.display()
+    ));
+    let omg = env!("CARGO_BIN_EXE_omg");
+    let mut child =
+        world.start_with("sh", &["-c", &format!("trap '' HUP; exec {omg} run {graph} --run-id r1")]);
+    world.wait_file(&world.repo().join("ready"));
+    signal(&child, Signal::HUP);
+    std::fs::write(go, "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn cancel_ends_the_only_run_that_lives_here() {
+    let world = World::new();
+    let graph = world.graph(SLEEPER);
+    world.omg(&["cancel"]).expect(2);
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_started("a");
+    world.omg(&["resume", "r1"]).expect(5);
+    world.omg(&["cancel"]).expect(0);
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(world.show()["status"], "cancelled");
+    world.omg(&["cancel", "r1"]).expect(0);
+}
+
+#[test]
+fn a_killed_runner_leaves_nothing_running_and_a_run_that_reads_interrupted() {
+    let world = World::bare();
+    let graph = world.graph(
+        "name: x\nnodes: [{id: a, grace: 200ms, run: '(setsid sleep 6301 &) ; trap \"\" TERM; sleep 6302; sleep 6303'}]\n",
+    );
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_started("a");
+    world.wait_for("its children", || World::alive("sleep 630").len() == 2);
+    assert_eq!(world.show()["status"], "running");
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    world.wait_for("the end of its processes", || World::alive("sleep 630").is_empty());
+    assert_eq!(world.show()["status"], "interrupted");
+    assert_eq!(world.state("a"), "interrupted");
+}
+
+#[test]
+fn when_runner_and_supervisor_are_killed_at_once_the_next_leg_ends_what_is_left() {
+    let world = World::bare();
+    let go = world.path().join("go");
+    let graph = world.graph(&format!(
+        "name: x\nnodes: [{{id: a, run: 'test -e {0} || {{ (setsid sleep 6401 &) ; sleep 6402; }}'}}]\n",
+        go.display()
+    ));
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_started("a");
+    world.wait_for("its children", || World::alive("sleep 640").len() == 2);
+    let line = std::fs::read_to_string(world.run_dir().join("supervisor.lock")).unwrap();
+    let supervisor: i32 = line.split(' ').next().unwrap().parse().unwrap();
+    let supervisor = rustix::process::Pid::from_raw(supervisor).unwrap();
+    signal(&child, Signal::KILL);
+    rustix::process::kill_process(supervisor, Signal::KILL).unwrap();
+    child.wait().unwrap();
+    std::fs::write(go, "").unwrap();
+    let resumed = world.omg(&["resume", "r1"]).expect(0);
+    assert!(resumed.stderr.contains("ended what an earlier leg left running"), "{}", resumed.stderr);
+    assert_eq!(World::alive("sleep 640"), Vec::<u32>::new());
+    assert_eq!(world.node("a")["attempts"], 2);
+}
+
+#[test]
+fn when_only_the_supervisor_is_killed_the_leg_stops_and_no_node_is_blamed() {
+    let world = World::bare();
+    let graph = world.graph(SLEEPER);
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_started("a");
+    let line = std::fs::read_to_string(world.run_dir().join("supervisor.lock")).unwrap();
+    let supervisor: i32 = line.split(' ').next().unwrap().parse().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(supervisor).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert_eq!(world.state("a"), "interrupted");
+    assert_eq!(world.node("a")["fault"]["scope"], "infra");
+}
