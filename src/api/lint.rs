@@ -36,15 +36,22 @@ pub fn check(path: &Path, source: &Source, trust: Trust) -> Result<Loaded, Vec<P
     load(&source.shown, &source.text, &fragments, trust)
 }
 
-/// Returns the problems of all `files`, warnings among them. Errors: a file that can't be read.
-pub fn lint(files: &[PathBuf], trust: Trust) -> Result<Vec<Problem>, Refusal> {
+/// Returns the problems of all `files`, warnings among them; a file that can't be read is one.
+pub fn lint(files: &[PathBuf], trust: Trust) -> Vec<Problem> {
     let mut problems = Vec::new();
     for path in files {
-        let source = read(path)?;
-        match check(path, &source, trust) {
-            Ok(loaded) => problems.extend(loaded.warnings),
-            Err(found) => problems.extend(found),
+        match read(path) {
+            Ok(source) => match check(path, &source, trust) {
+                Ok(loaded) => problems.extend(loaded.warnings),
+                Err(found) => problems.extend(found),
+            },
+            Err(refusal) => problems.extend(
+                refusal
+                    .complaints
+                    .into_iter()
+                    .map(|complaint| Problem::unreadable(path.display().to_string(), complaint.message)),
+            ),
         }
     }
-    Ok(problems)
+    problems
 }

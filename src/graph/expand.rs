@@ -28,6 +28,8 @@ pub(super) struct Expanded {
     pub nodes: Vec<Expansion>,
     /// By the name of each spliced subgraph.
     pub exits: BTreeMap<String, Exit>,
+    /// Ids of nodes whose citation could not be carried out.
+    pub turned_down: Vec<String>,
 }
 
 /// The end of a spliced subgraph: what depends on the subgraph depends on it.
@@ -55,6 +57,7 @@ pub(super) struct Expansion {
 pub(super) fn expand(report: &mut Report, trees: Vec<Rc<Tree>>, fragments: Fragments<'_>) -> Expanded {
     let mut splicer = Splicer { report, fragments, known: BTreeMap::new(), exits: BTreeMap::new() };
     let mut nodes = Vec::with_capacity(trees.len());
+    let mut turned_down = Vec::new();
     // Innermost next: what a citation yields takes its place before what follows it.
     let written = |tree| Expansion { tree, spliced: false, cited_at: None, chain: Vec::new() };
     let mut open: Vec<Expansion> = trees.into_iter().rev().map(written).collect();
@@ -68,6 +71,10 @@ pub(super) fn expand(report: &mut Report, trees: Vec<Rc<Tree>>, fragments: Fragm
             Some(cited) => {
                 let cited = cited.clone();
                 let made = splicer.cite(&next, &cited);
+                if made.is_empty() {
+                    let id = next.tree.entry("id").and_then(|id| id.value.text());
+                    turned_down.extend(id.map(str::to_owned));
+                }
                 open.extend(made.into_iter().rev());
             }
             None => {
@@ -88,7 +95,7 @@ pub(super) fn expand(report: &mut Report, trees: Vec<Rc<Tree>>, fragments: Fragm
         Exit { node: node.clone(), at: exit.at }
     };
     let exits = exits.iter().map(|(subgraph, exit)| (subgraph.clone(), settle(exit))).collect();
-    Expanded { nodes, exits }
+    Expanded { nodes, exits, turned_down }
 }
 
 struct Splicer<'r, 'f> {

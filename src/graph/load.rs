@@ -56,7 +56,7 @@ pub fn load(file: &str, text: &str, fragments: Fragments<'_>, trust: Trust) -> R
             let at = place(&raw, &node.tree);
             nodes.push(Placed { raw, at, cited_at: node.cited_at.unwrap_or(at) });
         }
-        validate(&mut report, graph, nodes, &expanded.exits)
+        validate(&mut report, graph, nodes, &expanded.exits, expanded.turned_down)
     });
     let is_clean = report.is_clean();
     let problems = report.finish();

@@ -56,6 +56,20 @@ pub struct Excerpt {
 }
 
 impl Problem {
+    /// Returns the problem of a file that can't be read at all.
+    pub fn unreadable(file: String, reason: String) -> Problem {
+        Problem {
+            code: "unreadable",
+            severity: Severity::Error,
+            message: reason,
+            file,
+            line: 1,
+            column: 1,
+            hint: None,
+            excerpt: None,
+        }
+    }
+
     /// Sets the way out.
     pub(super) fn hint(&mut self, hint: impl Into<String>) -> &mut Self {
         self.hint = Some(hint.into());

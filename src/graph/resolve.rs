@@ -1,6 +1,6 @@
 //! Tokens resolved to what they name, and what each of them needs of the graph.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
 
@@ -17,6 +17,8 @@ pub(super) struct Names {
     /// Ids, and the names of spliced subgraphs, which stand for their exits.
     pub nodes: BTreeMap<String, NodeIx>,
     pub lanes: BTreeMap<String, LaneIx>,
+    /// Names that stand in the file for a node that was turned down: enough was said of them there.
+    pub turned_down: BTreeSet<String>,
 }
 
 /// A template, and the place of each of its tokens.
@@ -30,8 +32,10 @@ impl Names {
     /// Returns the node that `id` names, after saying so where there is none. `who` begins the message.
     pub fn node(&self, report: &mut Report, who: &str, id: &str, at: Pos) -> Option<NodeIx> {
         let found = self.nodes.get(id).copied();
-        if found.is_none() {
-            let near = report.nearest(id, self.nodes.keys().map(String::as_str));
+        if found.is_none() && !self.turned_down.contains(id) {
+            // A node can't be meant by what it says itself.
+            let is_own = |name: &str| who.contains(&format!("`{name}`"));
+            let near = report.nearest(id, self.nodes.keys().map(String::as_str).filter(|name| !is_own(name)));
             let problem =
                 report.error("unknown-node", at, format!("{who} `{id}`, which is not in this graph"));
             if let Some(near) = near {

@@ -108,6 +108,13 @@ fn what_is_wrong_with_a_node_is_pointed_at() {
     check_nodes("- id: a/b\n  run: x\n", &["3:7 bad-id"], "`a/b` can't name a node");
     check_nodes(&format!("- id: {}\n  run: x\n", "n".repeat(65)), &["3:7 bad-id"], "longer than 64");
     check_nodes("- {id: a, run: x}\n- {id: a, run: y}\n", &["4:8 duplicate-id"], "the other is at line 3");
+    // Enough was said of `A` where it stands; and `zq` is not meant to be `zz` itself.
+    check_nodes(
+        "- {id: a, run: x}\n- {id: A, run: y}\n- {id: b, run: x, depends_on: [A]}\n",
+        &["4:8 duplicate-id"],
+        "",
+    );
+    check_nodes("- {id: zz, run: x, depends_on: [zq]}\n", &["3:33 unknown-node"], "not in this graph");
     check_nodes("- {id: a, run: x}\n- {id: A, run: y}\n", &["4:8 duplicate-id"], "differ in case only");
     check_nodes("- {id: a}\n", &["3:8 no-work"], "add `run:` for a command");
     check_nodes("- {id: a, run: x, prompt: y}\n", &["3:19 run-and-prompt"], "not both");
@@ -651,7 +658,7 @@ fn a_chain_of_a_hundred_thousand_nodes_is_checked() {
             ..RawNode::default()
         };
         let nodes = (0..100_000).map(|ix| Placed { raw: node(ix), at, cited_at: at }).collect();
-        let parts = validate(&mut report, RawGraph::default(), nodes, &Default::default());
+        let parts = validate(&mut report, RawGraph::default(), nodes, &Default::default(), Vec::new());
         let graph = Graph::new(parts.unwrap()).unwrap();
         assert_eq!(graph.rank(NodeIx(0)), 99_999);
     });

@@ -62,6 +62,7 @@ pub(super) fn validate(
     graph: RawGraph,
     mut nodes: Vec<Placed>,
     exits: &BTreeMap<String, Exit>,
+    turned_down: Vec<String>,
 ) -> Option<GraphParts> {
     let defaults = &graph.defaults;
     if let (Some(_), Some(at)) = (defaults.key(NodeKey::Cwd), defaults.key(NodeKey::Worktree)) {
@@ -75,7 +76,11 @@ pub(super) fn validate(
         node.raw = with_defaults(std::mem::take(&mut node.raw), defaults);
     }
     let kinds: Vec<Option<RawKind>> = nodes.iter().map(|node| check_kind(report, node)).collect();
-    let mut names = Names { inputs: graph.inputs.clone(), ..Names::default() };
+    let mut names = Names {
+        inputs: graph.inputs.clone(),
+        turned_down: turned_down.into_iter().collect(),
+        ..Names::default()
+    };
     check_ids(report, &nodes, exits, &mut names);
     let (lanes, lane_of) = gather_lanes(report, &nodes, &kinds, &mut names);
     let lanes = check_lanes(report, &graph, lanes);
@@ -192,6 +197,7 @@ fn check_ids(report: &mut Report, nodes: &[Placed], exits: &BTreeMap<String, Exi
     for (id, ix) in ids {
         if let Some(other) = lower.get(&id.value.to_lowercase()) {
             report_same_name(report, &id.value, id.at, *other);
+            names.turned_down.insert(id.value.clone());
             continue;
         }
         lower.insert(id.value.to_lowercase(), (&id.value, id.at));
