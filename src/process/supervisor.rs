@@ -26,6 +26,9 @@ use super::environment::Environment;
 use super::protocol::{JobExit, JobSpec, Reply, Request};
 use super::{spawn, table};
 
+/// How long what a job left running has to end by itself: git's background maintenance, for one, is
+/// on its way out when the git that started it ends.
+const LINGER: Duration = Duration::from_millis(50);
 /// How long what a job left running has for its TERM, at the most.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
 /// How long the output of a job that is over may still come.
@@ -67,6 +70,8 @@ struct Job {
     exit: JobExit,
     /// Whether the leader has been reaped.
     over: bool,
+    /// When what it left running gets its TERM.
+    linger_until: Option<Instant>,
     /// When what is left of the tree gets its KILL; set once it has got its TERM.
     kill_at: Option<Instant>,
     /// Whether the KILL was sent.
@@ -197,6 +202,7 @@ impl Supervisor {
             leader: started.pid,
             exit,
             over: false,
+            linger_until: None,
             kill_at: None,
             killed: false,
             drained: Some(drained),
@@ -283,6 +289,8 @@ impl Supervisor {
         let alive = !job.over || !rest.is_empty();
         if alive {
             match job.kill_at {
+                None if Instant::now() < *job.linger_until.get_or_insert_with(|| Instant::now() + LINGER) => {
+                }
                 None => {
                     // The leader is over and has left something running.
                     job.exit.leftovers =
