@@ -299,6 +299,8 @@ async fn leg_inside(
         answers,
         observer: Rc::clone(&observer),
         cache_lock: settings.home.join("locks/package-cache.lock"),
+        ended: Default::default(),
+        acquiring: Default::default(),
         jobs: Default::default(),
         plans: Default::default(),
         lanes: std::cell::RefCell::new(lanes),

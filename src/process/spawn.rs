@@ -15,6 +15,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -34,7 +36,34 @@ pub struct ShortCommand {
     pub stdin: Input,
     /// Longest time; then its group is killed.
     pub timeout: Duration,
+    /// Ends it early, where somebody may.
+    pub stop: Option<Stop>,
 }
+
+/// Ends commands that are being waited for: TERM first, KILL where hurried or where TERM does not help.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicU8>);
+
+impl Stop {
+    /// Asks every command that has this to end; without grace where `now`.
+    pub fn ask(&self, now: bool) {
+        self.0.fetch_max(if now { 2 } else { 1 }, Ordering::Relaxed);
+    }
+
+    /// Returns whether the end was asked for, and whether at once.
+    fn asked(&self) -> Option<bool> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(false),
+            _ => Some(true),
+        }
+    }
+}
+
+/// How often a [`Stop`] is looked at.
+const STOP_TICK: Duration = Duration::from_millis(20);
+/// Time between TERM and KILL of a command that is stopped: git takes its lock files away on TERM.
+const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// What a child reads.
 #[derive(Debug)]
@@ -54,7 +83,7 @@ pub struct ShortOutcome {
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Whether it was killed because its time was over.
+    /// Whether we ended it, because its time was over or its stop was asked for.
     pub timed_out: bool,
     /// All it wrote to its standard output.
     pub stdout: Vec<u8>,
@@ -89,13 +118,7 @@ pub fn run(command: ShortCommand) -> io::Result<ShortOutcome> {
     builder.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
     let mut child = builder.spawn()?;
     drop(builder);
-    let (status, timed_out) = match wait_until(&mut child, Instant::now() + command.timeout)? {
-        Some(status) => (status, false),
-        None => {
-            end_group(child.id(), Signal::KILL);
-            (child.wait()?, true)
-        }
-    };
+    let (status, timed_out) = wait_stoppable(&mut child, command.timeout, command.stop.as_ref())?;
     Ok(ShortOutcome {
         code: status.code(),
         signal: status.signal(),
@@ -103,6 +126,38 @@ pub fn run(command: ShortCommand) -> io::Result<ShortOutcome> {
         stdout: contents(&mut stdout)?,
         stderr: contents(&mut stderr)?,
     })
+}
+
+/// Waits for the child's end, its time or its stop. Returns how it ended and whether we ended it.
+fn wait_stoppable(
+    child: &mut Child,
+    timeout: Duration,
+    stop: Option<&Stop>,
+) -> io::Result<(std::process::ExitStatus, bool)> {
+    let mut deadline = Instant::now() + timeout;
+    let mut stopped = false;
+    loop {
+        let next = match stop {
+            Some(_) => deadline.min(Instant::now() + STOP_TICK),
+            None => deadline,
+        };
+        if let Some(status) = wait_until(child, next)? {
+            return Ok((status, stopped));
+        }
+        match stop.and_then(Stop::asked) {
+            Some(false) if !stopped => {
+                end_group(child.id(), Signal::TERM);
+                deadline = deadline.min(Instant::now() + STOP_GRACE);
+                stopped = true;
+            }
+            Some(true) => deadline = Instant::now(),
+            Some(false) | None => {}
+        }
+        if Instant::now() >= deadline {
+            end_group(child.id(), Signal::KILL);
+            return Ok((child.wait()?, true));
+        }
+    }
 }
 
 fn builder(argv: &[OsString], cwd: &Path, environment: &Environment) -> io::Result<Command> {
@@ -258,6 +313,7 @@ mod tests {
             environment: Environment::from_iter([("PATH", "/usr/bin:/bin")]),
             stdin,
             timeout,
+            stop: None,
         })
         .unwrap()
     }
@@ -286,6 +342,24 @@ mod tests {
     }
 
     #[test]
+    fn a_stop_ends_it_by_term_and_hurried_by_kill() {
+        for (line, now) in [("sleep 600", false), ("trap '' TERM; sleep 600; sleep 600", true)] {
+            let stop = Stop::default();
+            stop.ask(now);
+            let outcome = run(ShortCommand {
+                argv: ["sh", "-c", line].map(OsString::from).to_vec(),
+                cwd: PathBuf::from("/"),
+                environment: Environment::from_iter([("PATH", "/usr/bin:/bin")]),
+                stdin: Input::Nothing,
+                timeout: Duration::from_secs(600),
+                stop: Some(stop),
+            })
+            .unwrap();
+            assert!(outcome.timed_out && !outcome.success());
+        }
+    }
+
+    #[test]
     fn what_cannot_start_is_an_error() {
         let error = run(ShortCommand {
             argv: vec!["/nonexistent/omg".into()],
@@ -293,6 +367,7 @@ mod tests {
             environment: Environment::default(),
             stdin: Input::Nothing,
             timeout: Duration::from_secs(1),
+            stop: None,
         })
         .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);

@@ -20,7 +20,7 @@ use crate::schedule::{Action, Event, step};
 pub struct LegReport {
     /// How the run stands.
     pub status: RunStatus,
-    /// Why the leg was asked to stop, where it was.
+    /// Why the leg was asked to stop, where it was; also where its nodes were over by then.
     pub stop: Option<StopReason>,
 }
 
@@ -66,10 +66,10 @@ pub async fn drive(mut driver: Driver, start: LegStart) -> Result<LegReport, Run
         }
         settled = driver.take(events)?;
     }
-    driver.clean_up().await?;
+    let late = driver.clean_up().await?;
     let status = driver.state.status();
     driver.record(vec![Fact::RunFinished { status }])?;
-    Ok(LegReport { status, stop: driver.state.stop })
+    Ok(LegReport { status, stop: driver.state.stop.or(late) })
 }
 
 /// Returns when the supervisor is gone; never where nobody can tell.
@@ -124,7 +124,10 @@ impl Driver {
     }
 
     /// Gives every lane that this leg touched its verdict, several at a time.
-    async fn clean_up(&mut self) -> Result<(), RunError> {
+    ///
+    /// Returns the first signal that came meanwhile: it changes nothing about the nodes, which are over,
+    /// nor hurries what keeps work safe, but the exit code tells of it.
+    async fn clean_up(&mut self) -> Result<Option<StopReason>, RunError> {
         let lanes = sweep::lanes_to_sweep(&self.state);
         let deadline = tokio::time::Instant::now() + sweep::SWEEP_TIME;
         let mut waiting = Vec::new();
@@ -144,6 +147,7 @@ impl Driver {
         let (tell, mut done) = mpsc::unbounded_channel();
         let mut waiting = waiting.into_iter();
         let mut running = 0;
+        let mut late = None;
         loop {
             while running < self.state.slots
                 && let Some((lane, intent)) = waiting.next()
@@ -160,7 +164,7 @@ impl Driver {
                 running += 1;
             }
             if running == 0 {
-                return Ok(());
+                return Ok(late);
             }
             tokio::select! {
                 biased;
@@ -168,9 +172,12 @@ impl Driver {
                     running -= 1;
                     self.record(vec![fact])?;
                 }
-                Some(Ask::Abandon(signal)) = self.asks.recv() => return Err(RunError::Abandoned { signal }),
-                // A signal more does not hurry the cleanup: it is what keeps work safe.
-                else => return Ok(()),
+                Some(ask) = self.asks.recv() => match ask {
+                    Ask::Stop(reason) => late = late.or(Some(reason)),
+                    Ask::Now => {}
+                    Ask::Abandon(signal) => return Err(RunError::Abandoned { signal }),
+                },
+                else => return Ok(late),
             }
         }
     }

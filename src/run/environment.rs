@@ -133,9 +133,22 @@ impl<'a> Place<'a> {
         Ok(environment)
     }
 
-    /// Returns what the provisioning of a lane sees.
+    /// Returns what the provisioning of a lane sees: the graph's variables among it, but for those with
+    /// a token that only a node has a value for.
     pub fn of_provisioning(&self, lane: LaneIx) -> Environment {
-        let mut environment = self.parent.for_child(&self.file.pass_env).for_lane(&self.file.pass_env);
+        let own: Vec<(String, String)> = self
+            .graph()
+            .parts()
+            .env
+            .iter()
+            .filter_map(|(name, template)| {
+                let value = template.render(|piece| self.of_lane(lane, piece), Quote::None).ok()?;
+                Some((name.clone(), value))
+            })
+            .collect();
+        let keep: Vec<String> =
+            own.iter().map(|(name, _)| name).chain(&self.file.pass_env).cloned().collect();
+        let mut environment = self.parent.for_child(&self.file.pass_env).for_lane(&keep);
         for (name, value) in crate::provision::apply::HOOK_INSTALLERS_OFF {
             environment.set(name, value);
         }
@@ -145,8 +158,30 @@ impl<'a> Place<'a> {
             environment.set("OMG_BRANCH", made.branch.as_str());
             environment.set("OMG_BASE", made.base.as_str());
         }
+        self.set_identity(&mut environment);
+        for (name, value) in own {
+            environment.set(name, value);
+        }
         self.set_run(&mut environment, "");
         environment
+    }
+
+    /// Returns what a token stands for in a lane, whatever the node.
+    fn of_lane(&self, lane: LaneIx, piece: &Piece) -> Option<String> {
+        let made = self.made(lane);
+        match piece {
+            Piece::Text(text) => Some(text.clone()),
+            Piece::Input(name) => self.file.inputs.get(name).cloned(),
+            Piece::RunId => Some(self.file.run_id.to_string()),
+            Piece::LanePath => made.map(|made| made.path.to_string_lossy().into_owned()),
+            Piece::LaneBranch => made.map(|made| made.branch.clone()),
+            Piece::LaneBase => made.map(|made| made.base.to_string()),
+            Piece::ArtifactPath(_)
+            | Piece::ArtifactText(_)
+            | Piece::Feedback(_)
+            | Piece::OtherLaneBranch(_)
+            | Piece::OtherLanePath(_) => None,
+        }
     }
 
     fn set_run(&self, environment: &mut Environment, job: &str) {

@@ -1,5 +1,8 @@
 //! A leg's claim on its run: the lock, the generation, and what a dead leg left behind.
-#![expect(clippy::disallowed_methods, reason = "locks, reads and writes the run's own files")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "locks, reads and writes the run's own files, and waits for its lock"
+)]
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -46,14 +49,28 @@ pub struct Claim {
 pub fn create(dir: &RunDir, file: &RunFile) -> io::Result<()> {
     let runs = dir.root().parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(runs)?;
-    DirBuilder::new().mode(0o700).create(dir.root())?;
-    let draft = dir.root().join("run.draft");
-    let mut out = File::create(&draft)?;
+    // Made beside its place and renamed into it: a run's folder is never seen without its `run.json`.
+    let draft = runs.join(format!(".new-{}-{}", file.run_id, std::process::id()));
+    let made = make_draft(&draft, file).and_then(|()| {
+        // rename(2) replaces an empty folder and refuses any other.
+        fs::rename(&draft, dir.root()).map_err(|error| match error.kind() {
+            io::ErrorKind::DirectoryNotEmpty => io::ErrorKind::AlreadyExists.into(),
+            _ => error,
+        })
+    });
+    if made.is_err() {
+        let _ = fs::remove_dir_all(&draft);
+    }
+    made?;
+    File::open(runs)?.sync_all()
+}
+
+fn make_draft(draft: &Path, file: &RunFile) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(draft)?;
+    let mut out = File::create(draft.join("run.json"))?;
     out.write_all(&serde_json::to_vec_pretty(file)?)?;
     out.sync_data()?;
-    fs::rename(&draft, dir.run_file())?;
-    File::open(dir.root())?.sync_all()?;
-    File::open(runs)?.sync_all()
+    File::open(draft)?.sync_all()
 }
 
 /// Returns what a run is.
@@ -64,10 +81,15 @@ pub fn load(dir: &RunDir) -> Result<RunFile, RunError> {
     serde_json::from_slice(&bytes).map_err(|error| io(error.into()))
 }
 
-/// Returns who holds a run; `None` where nobody alive does.
+/// How long a lock is waited for whose holder is dead: a child that a killed runner was about to start
+/// has its files until it becomes its program.
+const FORK_WAIT: Duration = Duration::from_secs(2);
+
+/// Returns who holds a run; `None` where nobody alive does: by lock, pid and start time, never by pid
+/// alone.
 pub fn holder(dir: &RunDir) -> Option<Holder> {
     let file = File::open(dir.lock()).ok()?;
-    match file.try_lock_shared() {
+    match lock_unless_held(dir, || file.try_lock_shared()) {
         Ok(()) => None,
         Err(_) => Some(read_holder(dir).unwrap_or(Holder {
             pid: 0,
@@ -75,6 +97,28 @@ pub fn holder(dir: &RunDir) -> Option<Holder> {
             generation: Generation(0),
             leg: Leg(0),
         })),
+    }
+}
+
+/// Tries for the run's lock until it comes, its holder is seen to live, or the wait for a dead one's
+/// child is over.
+fn lock_unless_held(
+    dir: &RunDir,
+    try_lock: impl Fn() -> Result<(), fs::TryLockError>,
+) -> Result<(), fs::TryLockError> {
+    let start = std::time::Instant::now();
+    loop {
+        match try_lock() {
+            Err(fs::TryLockError::WouldBlock) if start.elapsed() < FORK_WAIT => {
+                let living = read_holder(dir)
+                    .is_some_and(|holder| table::start_time(holder.pid) == Some(holder.start_time));
+                if living {
+                    return Err(fs::TryLockError::WouldBlock);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            settled => return settled,
+        }
     }
 }
 
@@ -98,7 +142,7 @@ pub fn claim(dir: &RunDir, run: &RunId, records: &[Record]) -> Result<Claim, Run
     let io = |source| RunError::Io { path: path.clone(), source };
     let mut lock =
         OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(io)?;
-    match lock.try_lock() {
+    match lock_unless_held(dir, || lock.try_lock()) {
         Ok(()) => {}
         Err(fs::TryLockError::WouldBlock) => {
             let holder = read_holder(dir);

@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "reads results and hands folders to jobs")]
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
@@ -46,6 +46,10 @@ pub struct Stage {
     pub observer: Rc<dyn Observer>,
     /// The lock for installs that may not run side by side.
     pub cache_lock: std::path::PathBuf,
+    /// Acts that were asked to end, also where they had no job yet.
+    pub ended: RefCell<BTreeSet<IntentId>>,
+    /// Lanes that are being made.
+    pub acquiring: RefCell<BTreeSet<IntentId>>,
     /// The job in which an act is now.
     pub jobs: RefCell<BTreeMap<IntentId, String>>,
     /// How each lane was provisioned in this leg.
@@ -65,6 +69,11 @@ impl Stage {
     fn answer(&self, event: Event) {
         // The loop may be over already; then nobody waits for this.
         let _ = self.answers.send(event);
+    }
+
+    /// Returns whether an act was asked to end; it then starts nothing more.
+    fn is_ended(&self, intent: &IntentId) -> bool {
+        self.ended.borrow().contains(intent)
     }
 
     /// Returns what is asked of a lane, with what the journal knows of it.
@@ -104,6 +113,10 @@ impl Stage {
                 tokio::task::spawn_local(async move { stage.verify(intent, node, attempt).await });
             }
             Action::End { intent, now } => {
+                self.ended.borrow_mut().insert(intent.clone());
+                if self.acquiring.borrow().contains(&intent) {
+                    self.seams.worktrees.stop(now);
+                }
                 let job = self.jobs.borrow().get(&intent).cloned();
                 if let Some(job) = job {
                     self.seams.spawner.end(&job, now);
@@ -127,22 +140,25 @@ impl Stage {
             return self.answer(Event::NotAcquired { intent, fault });
         };
         let worktrees = std::sync::Arc::clone(&self.seams.worktrees);
+        self.acquiring.borrow_mut().insert(intent.clone());
         let stage = Rc::clone(self);
         tokio::task::spawn_local(async move {
             let wanted = request.clone();
             let made = tokio::task::spawn_blocking(move || {
                 let mut request = request;
+                let mut set_aside = None;
                 if let Some(anew) = fresh {
-                    worktrees.retire(&repository, &request, anew)?;
+                    set_aside = worktrees.retire(&repository, &request, anew)?;
                     if anew {
                         request.history = LaneHistory::default();
                     }
                 }
-                worktrees.acquire(&repository, &request)
+                worktrees.acquire(&repository, &request).map(|made| (made, set_aside))
             })
             .await;
+            stage.acquiring.borrow_mut().remove(&intent);
             let event = match made {
-                Ok(Ok(made)) => {
+                Ok(Ok((made, set_aside))) => {
                     let lane_made = MadeLane {
                         path: made.path.clone(),
                         branch: wanted.branch.clone(),
@@ -165,6 +181,7 @@ impl Stage {
                             base: wanted.base,
                             branch_made: made.branch_made,
                             git_dir: made.git_dir,
+                            set_aside,
                         },
                     }
                 }
@@ -258,9 +275,12 @@ impl Stage {
             return self.answer(Event::Provisioned { intent, receipt });
         }
         let job = |step: usize| {
+            if self.is_ended(&intent) {
+                return None;
+            }
             let job = format!("{intent}.{}", step + 1);
             self.jobs.borrow_mut().insert(intent.clone(), job.clone());
-            job
+            Some(job)
         };
         let clock = Rc::clone(&self.seams.clock);
         let outcome = apply::apply(&plan, &site, &*self.seams.spawner, &job, &|| clock.now()).await;
@@ -320,6 +340,9 @@ impl Stage {
                 return self.answer(Event::Exited { intent, exit, leftovers: Vec::new() });
             }
         };
+        if self.is_ended(&intent) {
+            return self.answer(Event::Exited { intent, exit: never_begun(), leftovers: Vec::new() });
+        }
         self.jobs.borrow_mut().insert(intent.clone(), spec.job.clone());
         let job = self.seams.spawner.start(spec);
         match start_of(job.started).await {
@@ -423,6 +446,9 @@ impl Stage {
         spec: JobSpec,
         timeout: std::time::Duration,
     ) -> VerifyOutcome {
+        if self.is_ended(intent) {
+            return VerifyOutcome::Ended;
+        }
         let (name, log) = (spec.job.clone(), spec.log.clone());
         self.jobs.borrow_mut().insert(intent.clone(), name.clone());
         let job = self.seams.spawner.start(spec);
@@ -479,6 +505,11 @@ fn harness(detail: &str) -> ProvisionFailure {
 /// An act whose supervisor is gone: its leader died with it.
 fn lost() -> Exit {
     Exit { ended_by_us: true, signal: Some(9), ..Exit::default() }
+}
+
+/// An act that was ended before its process began.
+fn never_begun() -> Exit {
+    Exit { ended_by_us: true, ..Exit::default() }
 }
 
 fn acquire_class(class: AcquireClass) -> FaultClass {

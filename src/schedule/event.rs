@@ -122,6 +122,8 @@ pub struct AcquiredLane {
     pub branch_made: bool,
     /// The lane's own git folder.
     pub git_dir: PathBuf,
+    /// Where a tree of before was set aside.
+    pub set_aside: Option<PathBuf>,
 }
 
 /// A provisioning that holds.

@@ -64,6 +64,9 @@ pub enum Fact {
         branch_made: bool,
         /// The lane's own git folder.
         git_dir: PathBuf,
+        /// Where a tree of before was set aside whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        set_aside: Option<PathBuf>,
     },
     /// A lane could not be made.
     #[serde(rename = "lane.acquire.failed")]

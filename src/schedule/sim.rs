@@ -400,6 +400,7 @@ impl World {
                     base: CommitId::from("0"),
                     branch_made: true,
                     git_dir: "/lane/.git".into(),
+                    set_aside: None,
                 },
             },
             Owed::Provision(intent) => {

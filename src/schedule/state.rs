@@ -143,6 +143,8 @@ pub struct LaneRecord {
     pub readers: u32,
     /// What the last cleanup did.
     pub cleanup: Option<Cleanup>,
+    /// Trees of before that were set aside whole, oldest first.
+    pub set_aside: Vec<std::path::PathBuf>,
 }
 
 /// What is known of a lane's worktree.
@@ -263,7 +265,17 @@ impl RunState {
                 record.phase = LanePhase::Acquiring(intent.clone());
                 self.live.acts.insert(intent.clone(), Act::Acquire(lane));
             }
-            Fact::AcquirePerformed { lane, intent, path, branch, base, branch_made, git_dir, .. } => {
+            Fact::AcquirePerformed {
+                lane,
+                intent,
+                path,
+                branch,
+                base,
+                branch_made,
+                git_dir,
+                set_aside,
+                how: _,
+            } => {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
                 record.phase = LanePhase::Bare;
                 record.branch_made |= branch_made;
@@ -271,6 +283,7 @@ impl RunState {
                 record.branch_kept = false;
                 record.fresh = false;
                 record.cleanup = None;
+                record.set_aside.extend(set_aside.clone());
                 record.made = Some(MadeLane {
                     path: path.clone(),
                     branch: branch.clone(),

@@ -64,16 +64,24 @@ pub fn step(
                 base: lane.base.clone(),
                 branch_made: lane.branch_made,
                 git_dir: lane.git_dir.clone(),
+                set_aside: lane.set_aside.clone(),
             })?;
         }
         Event::NotAcquired { intent, fault } => {
             let Some(Act::Acquire(ix)) = turn.act("NotAcquired", intent)? else { return Ok(turn.decision) };
+            // One that was ended by the leg's own end says nothing about the lane.
+            let fault = match turn.state.stop {
+                Some(_) => Fault::new(FaultClass::Interrupted, "the leg ended before it did"),
+                None => fault.clone(),
+            };
             turn.note(Fact::AcquireFailed {
                 lane: graph.lane(ix).name.clone(),
                 intent: intent.clone(),
                 fault: fault.clone(),
             })?;
-            turn.block_lane(ix, fault)?;
+            if turn.state.stop.is_none() {
+                turn.block_lane(ix, &fault)?;
+            }
         }
         Event::Provisioned { intent, receipt } => {
             let Some(act) = turn.act("Provisioned", intent)? else { return Ok(turn.decision) };
@@ -138,7 +146,7 @@ pub fn step(
             if turn.state.stop.is_none() {
                 turn.note(Fact::Stopping { reason: *reason })?;
                 turn.end_flights(EndReason::Signal)?;
-                turn.end_provisioning(false);
+                turn.end_preparing(false);
             }
         }
         Event::StopNow => {
@@ -526,9 +534,10 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn end_provisioning(&mut self, now: bool) {
+    /// Ends what prepares lanes.
+    fn end_preparing(&mut self, now: bool) {
         for (intent, act) in &self.state.live.acts {
-            if matches!(act, Act::Provision(_) | Act::ProvisionFor(..)) {
+            if !matches!(act, Act::Node(_)) {
                 self.decision.actions.push(Action::End { intent: intent.clone(), now });
             }
         }

@@ -10,8 +10,11 @@ use crate::schedule::resolver::Next;
 /// Returns the lines that tell of a fact; none where it says nothing to a person.
 pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
     match fact {
-        Fact::AcquirePerformed { lane, how, path, branch, .. } => {
-            vec![format!("lane {lane}: {how} on {branch}, at {}", path.display())]
+        Fact::AcquirePerformed { lane, how, path, branch, set_aside, .. } => {
+            let made = format!("lane {lane}: {how} on {branch}, at {}", path.display());
+            let old =
+                set_aside.as_ref().map(|old| format!("lane {lane}: its old tree is at {}", old.display()));
+            old.into_iter().chain([made]).collect()
         }
         Fact::AcquireFailed { lane, fault, .. } => {
             vec![format!("lane {lane}: {} {}: {}", style.bad("not made"), fault.class.word(), fault.detail)]

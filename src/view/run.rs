@@ -87,6 +87,9 @@ pub struct LaneView {
     pub state: &'static str,
     /// What the last cleanup did.
     pub cleanup: Option<Cleanup>,
+    /// Trees of before that were set aside whole, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<PathBuf>,
 }
 
 /// A run in a list.
@@ -289,5 +292,6 @@ fn lane_view(file: &RunFile, state: &RunState, ix: LaneIx) -> LaneView {
         base: repository.map(|repository| repository.base_of(&lane.name).clone()),
         state: word,
         cleanup: record.cleanup.clone(),
+        set_aside: record.set_aside.clone(),
     }
 }

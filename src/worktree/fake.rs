@@ -105,6 +105,10 @@ impl Worktrees for FakeWorktrees {
         })
     }
 
+    fn stop(&self, _: bool) {
+        self.state().calls.push("stop".into());
+    }
+
     fn retire(&self, _: &Repository, lane: &LaneRequest, _: bool) -> Result<Option<PathBuf>, AcquireFault> {
         let mut state = self.state();
         state.calls.push(format!("retire {}", lane.lane));

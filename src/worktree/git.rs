@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::ids::CommitId;
 use crate::process::environment::Environment;
-use crate::process::spawn::{Input, ShortCommand, run};
+use crate::process::spawn::{Input, ShortCommand, Stop, run};
 
 /// Longest time of one git command. A checkout of a huge tree behind slow filters is the slow one.
 const COMMAND_TIME: Duration = Duration::from_secs(3600);
@@ -98,12 +98,19 @@ pub struct Git {
     /// What a hook of the user's sees: their own locale, for one.
     hooks: Environment,
     until: Option<Instant>,
+    stop: Option<Stop>,
 }
 
 impl Git {
     /// Returns a caller of git for a process that was started with `environment`.
     pub fn new(environment: &Environment) -> Git {
-        Git { environment: environment.for_git(), hooks: environment.for_child(&[]), until: None }
+        Git { environment: environment.for_git(), hooks: environment.for_child(&[]), until: None, stop: None }
+    }
+
+    /// Returns this with every command ended where `stop` asks for it.
+    pub fn stopped_by(mut self, stop: Stop) -> Git {
+        self.stop = Some(stop);
+        self
     }
 
     /// Returns this with every command ended at `until`.
@@ -125,6 +132,7 @@ impl Git {
             environment: self.environment.clone(),
             stdin: Input::Nothing,
             until: self.until,
+            stop: self.stop.clone(),
         };
         call.args(arguments)
     }
@@ -144,6 +152,7 @@ impl Git {
             environment: self.hooks.clone(),
             stdin: Input::Nothing,
             until: self.until,
+            stop: self.stop.clone(),
         }
     }
 
@@ -167,6 +176,7 @@ pub struct Call {
     environment: Environment,
     stdin: Input,
     until: Option<Instant>,
+    stop: Option<Stop>,
 }
 
 impl Call {
@@ -267,6 +277,7 @@ impl Call {
                     Input::File(file) => file.try_clone().map_or(Input::Nothing, Input::File),
                 },
                 until: self.until,
+                stop: self.stop.clone(),
             };
             match again.output() {
                 Err(error) if error.is_foreign_race() => std::thread::sleep(pause),
@@ -286,6 +297,7 @@ impl Call {
             environment: self.environment,
             stdin: self.stdin,
             timeout: left.min(COMMAND_TIME),
+            stop: self.stop,
         })
         .map_err(|error| GitError::NotStarted { detail: error.to_string() })?;
         let stderr = String::from_utf8_lossy(&outcome.stderr).into_owned();

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ids::{CommitId, LaneName};
 use crate::process::environment::Environment;
+use crate::process::spawn::Stop;
 
 pub use git::{Git, GitError};
 pub use lane::{LaneHistory, LaneRequest};
@@ -287,6 +288,10 @@ pub trait Worktrees: Send + Sync {
     /// Returns whether git knows who commits here.
     fn has_identity(&self, repository: &Repository) -> Result<bool, WorktreeError>;
 
+    /// Ends every git command in progress here, and every later one: TERM, a while, KILL; at once KILL
+    /// where `now`. What they were making is found half-made by the next acquire.
+    fn stop(&self, now: bool);
+
     /// Unlocks a lane that is kept at leg end. A lane that is gone, unlocked or locked by somebody
     /// else is left as it is. Idempotent.
     fn release(&self, repository: &Repository, lane: &LaneRequest) -> Result<(), WorktreeError>;
@@ -296,12 +301,14 @@ pub trait Worktrees: Send + Sync {
 #[derive(Clone, Debug)]
 pub struct GitWorktrees {
     git: Git,
+    stop: Stop,
 }
 
 impl GitWorktrees {
     /// Returns the real thing for a process that was started with `environment`.
     pub fn new(environment: &Environment) -> GitWorktrees {
-        GitWorktrees { git: Git::new(environment) }
+        let stop = Stop::default();
+        GitWorktrees { git: Git::new(environment).stopped_by(stop.clone()), stop }
     }
 }
 
@@ -362,6 +369,10 @@ impl Worktrees for GitWorktrees {
 
     fn has_identity(&self, repository: &Repository) -> Result<bool, WorktreeError> {
         sight::has_identity(&self.git, repository)
+    }
+
+    fn stop(&self, now: bool) {
+        self.stop.ask(now);
     }
 
     fn release(&self, repository: &Repository, lane: &LaneRequest) -> Result<(), WorktreeError> {
@@ -430,6 +441,8 @@ impl Worktrees for RefusingWorktrees {
     fn has_identity(&self, _: &Repository) -> Result<bool, WorktreeError> {
         Err(WorktreeError::Refused { call: "Worktrees::has_identity" })
     }
+
+    fn stop(&self, _: bool) {}
 
     fn release(&self, _: &Repository, _: &LaneRequest) -> Result<(), WorktreeError> {
         Err(WorktreeError::Refused { call: "Worktrees::release" })
