@@ -1,7 +1,6 @@
 //! Carries a [`ProvisionPlan`] out: runs its steps, keeps their log, leaves a receipt.
 #![expect(clippy::disallowed_methods, reason = "writes the hook and the log's headings, looks up tools")]
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -92,13 +91,14 @@ pub struct Failure {
 
 /// Runs `plan` in a lane and returns its receipt, which is durable.
 ///
-/// `job` names each step's job and is told which one runs, so that it can be ended. `now` is asked
+/// `job` names each step's job and is told which one runs, so that it can be ended; where it names
+/// none, the act has been ended already and no further step begins. `now` is asked
 /// for the time at the start and at the end. Errors: the try that failed; no receipt is left then.
 pub async fn apply(
     plan: &ProvisionPlan,
     site: &Site,
     spawner: &dyn Spawner,
-    job: &dyn Fn(usize) -> String,
+    job: &dyn Fn(usize) -> Option<String>,
     now: &dyn Fn() -> Timestamp,
 ) -> Result<Receipt, Failure> {
     let start = now();
@@ -112,25 +112,21 @@ pub async fn apply(
         ended_by_us: false,
     };
     fs::create_dir_all(&site.folder).map_err(|error| harness(error.to_string()))?;
-    // What an earlier provisioning made is still there, and still its own.
-    let made_before = receipt::load(&site.receipt()).map(|receipt| receipt.made).unwrap_or_default();
     receipt::withdraw(&site.receipt(), &site.git_dir).map_err(|error| harness(error.to_string()))?;
-    let before = folders(&site.root);
     let deadline = tokio::time::Instant::now() + site.timeout;
     for (at, step) in plan.steps.iter().enumerate() {
         let _one = match step.one_at_a_time {
             true => Some(lock(site.cache_lock.clone()).await.map_err(|error| harness(error.to_string()))?),
             false => None,
         };
-        run_step(step, site, spawner, job(at), deadline).await?;
+        let Some(job) = job(at) else {
+            return Err(Failure { ended_by_us: true, ..harness("it was ended before it began".into()) });
+        };
+        run_step(step, site, spawner, job, deadline).await?;
     }
     let names = probed(&site.inputs);
     let files = read_files(&site.root, &names);
-    let after = folders(&site.root);
-    let mut made: Vec<PathBuf> = after.difference(&before).map(PathBuf::from).collect();
-    made.extend(made_before.into_iter().filter(|folder| site.root.join(folder).is_dir()));
-    made.sort();
-    made.dedup();
+    let made = dependency_folders(&site.root);
     let end = now();
     let receipt = Receipt {
         cmd: plan.display(),
@@ -295,13 +291,18 @@ fn read_last(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn folders(root: &Path) -> BTreeSet<std::ffi::OsString> {
-    let Ok(entries) = fs::read_dir(root) else { return BTreeSet::new() };
-    entries
-        .filter_map(|entry| entry.ok())
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.file_name())
-        .collect()
+/// Returns the folders at a lane's root that hold nothing but what an install puts there, and can be
+/// made again. Any other folder may come to hold what a node makes, so it is never listed.
+fn dependency_folders(root: &Path) -> Vec<PathBuf> {
+    let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+    let mut found = Vec::new();
+    if is_folder(&root.join("node_modules")) {
+        found.push(PathBuf::from("node_modules"));
+    }
+    if is_folder(&root.join(".venv")) && root.join(".venv/pyvenv.cfg").is_file() {
+        found.push(PathBuf::from(".venv"));
+    }
+    found
 }
 
 /// Waits for the lock at `path` and holds it until the returned file is dropped.

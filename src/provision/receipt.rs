@@ -36,7 +36,7 @@ pub struct Receipt {
     pub reason: Option<String>,
     /// The probed files, relative to the lane's root.
     pub inputs: Vec<String>,
-    /// Folders at the lane's root that the provisioning made: they can be made again.
+    /// Dependency folders at the lane's root that the provisioning left: they can be made again.
     pub made: Vec<PathBuf>,
 }
 
