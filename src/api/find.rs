@@ -13,6 +13,9 @@ use crate::settings::Settings;
 use crate::view::{RunView, Summary};
 use crate::worktree::{GitWorktrees, Worktrees};
 
+/// The name of the newest run of the repository one stands in; so no run's id.
+pub const LATEST: &str = "latest";
+
 /// A run that was found.
 #[derive(Debug)]
 pub struct Found {
@@ -53,8 +56,8 @@ pub fn ids(home: &Path) -> Vec<RunId> {
 ///
 /// Errors: no such run, or several.
 pub fn run(settings: &Settings, name: Option<&str>) -> Result<Found, Refusal> {
-    let name = name.unwrap_or("latest");
-    if name == "latest" {
+    let name = name.unwrap_or(LATEST);
+    if name == LATEST {
         return latest(settings);
     }
     let ids = ids(&settings.home);
@@ -112,7 +115,19 @@ fn latest(settings: &Settings) -> Result<Found, Refusal> {
     })
 }
 
-/// Returns every run in a line, newest first.
-pub fn list(settings: &Settings) -> Vec<Summary> {
-    all(settings).iter().filter_map(|run| Some(run.view().ok()?.summary())).collect()
+/// Returns every run in a line, newest first; and, apart, what is wrong with those that can't be read.
+pub fn list(settings: &Settings) -> (Vec<Summary>, Vec<String>) {
+    let mut damaged: Vec<String> = ids(&settings.home)
+        .iter()
+        .filter_map(|id| load(settings, id).err())
+        .flat_map(|refusal| refusal.complaints.into_iter().map(|complaint| complaint.message))
+        .collect();
+    let mut list = Vec::new();
+    for run in all(settings) {
+        match run.view() {
+            Ok(view) => list.push(view.summary()),
+            Err(refusal) => damaged.extend(refusal.complaints.into_iter().map(|complaint| complaint.message)),
+        }
+    }
+    (list, damaged)
 }

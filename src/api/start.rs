@@ -169,12 +169,12 @@ fn lanes_and_nodes(graph: &Graph) -> String {
 
 fn run_id(request: &RunRequest) -> Result<RunId, Refusal> {
     match &request.run_id {
-        Some(text) => RunId::parse(text).ok_or_else(|| {
+        Some(text) => RunId::parse(text).filter(|id| id.as_str() != super::find::LATEST).ok_or_else(|| {
             Refusal::new(
                 exit::USAGE,
                 format!("`{text}` can't be a run id"),
                 Some(
-                    "letters, digits, `.`, `_` and `-`, at most 40, and a valid part of a branch name".into(),
+                    "letters, digits, `.`, `_` and `-`, at most 40, a valid part of a branch name, not `latest`".into(),
                 ),
             )
         }),

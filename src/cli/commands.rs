@@ -30,7 +30,10 @@ pub fn run(settings: &Settings, command: Command) -> Result<i32, Refusal> {
         Command::Resume(args) => resume(settings, args),
         Command::Lint(args) => lint(&args),
         Command::Runs { json } => {
-            let list = api::find::list(settings);
+            let (list, damaged) = api::find::list(settings);
+            for message in &damaged {
+                output::complain(&format!("note: a run can't be read: {message}"));
+            }
             print(json, &list, || table::runs(&list, output::style()))
         }
         Command::Show { run, json } => {
@@ -163,7 +166,7 @@ struct Lint<'a> {
 
 fn lint(args: &LintArgs) -> Result<i32, Refusal> {
     let trust = if args.planned { Trust::Planned } else { Trust::Reviewed };
-    let problems = api::lint::lint(&args.graphs, trust)?;
+    let problems = api::lint::lint(&args.graphs, trust);
     let wrong = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
     if args.json {
         print(true, &Lint { schema: LINT_SCHEMA, problems: &problems }, Vec::new)?;

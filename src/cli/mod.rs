@@ -7,6 +7,7 @@ pub mod output;
 
 use clap::Parser;
 
+use crate::api::exit;
 use crate::settings;
 
 /// Runs the command line of this process. Returns its exit code.
@@ -28,6 +29,10 @@ pub fn main() -> i32 {
         commands::run(&settings, cli.command)
     });
     match outcome {
+        Ok(code) if output::lost() => {
+            output::complain("error: standard output could not be written");
+            if code == exit::OK { exit::BLOCKED } else { code }
+        }
         Ok(code) => code,
         Err(refusal) => {
             output::refusal(&refusal);

@@ -3,6 +3,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::api::Refusal;
 use crate::graph::{Problem, render};
@@ -24,15 +25,34 @@ pub fn complain(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
 
-/// Writes a line to standard output. A reader that went away is no error of ours.
+/// Whether something of a result could not be written.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Writes a line to standard output. A reader that went away is no error of ours; a full disk is, and
+/// [`lost`] tells of it.
 pub fn result(line: &str) {
-    let _ = writeln!(anstream::stdout().lock(), "{line}");
+    let mut out = anstream::stdout().lock();
+    note_loss(writeln!(out, "{line}").and_then(|()| out.flush()));
+}
+
+fn note_loss(written: std::io::Result<()>) {
+    if written.is_err_and(|error| error.kind() != std::io::ErrorKind::BrokenPipe) {
+        LOST.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Returns whether something of a result could not be written.
+pub fn lost() -> bool {
+    LOST.load(Ordering::Relaxed)
 }
 
 /// Writes bytes to standard output as they are. Returns whether somebody still reads.
 pub fn raw(bytes: &[u8]) -> bool {
     let mut out = std::io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).is_ok()
+    let written = out.write_all(bytes).and_then(|()| out.flush());
+    let ok = written.is_ok();
+    note_loss(written);
+    ok
 }
 
 /// Sets whether words get colours, for both streams.

@@ -256,3 +256,44 @@ fn settings_come_from_flag_variable_graph_and_file_in_this_order() {
     let ended = world.omg(&["runs"]).expect(2);
     assert!(ended.stderr.contains("config.toml") && ended.stderr.contains("concurency"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_result_that_cannot_be_written_is_an_error() {
+    let world = World::bare();
+    world.run("name: x\nnodes: [{id: a, run: 'true'}]\n").expect(0);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let status = world
+        .command(env!("CARGO_BIN_EXE_omg"))
+        .args(["show", "r1", "--json"])
+        .stdout(full)
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(3));
+}
+
+#[test]
+fn a_damaged_run_is_named_in_the_list() {
+    let world = World::bare();
+    world.run("name: x\nnodes: [{id: a, run: 'true'}]\n").expect(0);
+    fs::write(world.run_dir().join("events.jsonl"), "{broken\n").unwrap();
+    let listed = world.omg(&["runs"]).expect(0);
+    assert!(listed.stderr.contains("events.jsonl, line 1"), "{}", listed.stderr);
+}
+
+#[test]
+fn latest_names_the_newest_run_so_no_run_is_named_that() {
+    let world = World::bare();
+    let graph = world.graph("name: x\nnodes: [{id: a, run: 'true'}]\n");
+    world.omg(&["run", &graph, "--run-id", "latest"]).expect(2);
+}
+
+#[test]
+fn lint_goes_on_past_a_file_that_is_not_there() {
+    let world = World::bare();
+    let bad = world.graph("name: x\nnodes: [{id: a, rnu: 'true'}]\n");
+    let ended = world.omg(&["lint", "--json", "nowhere.yaml", &bad]).expect(2);
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let files: Vec<&str> =
+        json["problems"].as_array().unwrap().iter().map(|p| p["file"].as_str().unwrap()).collect();
+    assert!(files.contains(&"nowhere.yaml") && files.contains(&bad.as_str()), "{files:?}");
+}

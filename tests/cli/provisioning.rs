@@ -290,3 +290,28 @@ fn retry_blocked_works_in_place_where_later_nodes_need_uncommitted_work() {
     assert_eq!(world.result("b"), "precious");
     assert!(!world.lane("l.old-1").exists());
 }
+
+#[test]
+fn the_graphs_variables_and_identity_reach_provisioning() {
+    let mut world = World::new();
+    world.extra.push(("NODE_ENV".into(), "production".into()));
+    let graph = "name: x\ninputs: {who: {default: me}}\n\
+        env: {NODE_ENV: development, WHO: '{{ inputs.who }} in {{ lane.branch }}'}\n\
+        identity: {name: robot, email: robot@example.invalid}\n\
+        provision: 'echo \"$NODE_ENV $WHO $GIT_AUTHOR_NAME\" > ../seen'\n\
+        nodes: [{id: a, worktree: l, run: 'cat ../seen'}]\n";
+    world.run(graph).expect(0);
+    assert_eq!(world.result("a"), "development me in omg/r1/l robot");
+}
+
+#[test]
+fn what_a_node_puts_into_a_folder_that_provisioning_made_is_its_work() {
+    let world = World::with(&[(".gitignore", "build\n")]);
+    let graph = "name: x\nprovision: 'mkdir -p build'\nnodes:\n\
+        - {id: a, worktree: l, run: 'echo valuable > build/report'}\n\
+        - {id: b, worktree: l, depends_on: [a], run: 'cat build/report; exit 1'}\n\
+        - {id: c, worktree: m, run: 'echo also > build/report'}\n";
+    world.run_with(graph, &["--keep-going"]).expect(1);
+    assert_eq!(fs::read_to_string(world.lane("l").join("build/report")).unwrap(), "valuable\n");
+    assert_eq!(fs::read_to_string(world.run_dir().join("rescued/m/build/report")).unwrap(), "also\n");
+}

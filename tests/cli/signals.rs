@@ -144,3 +144,39 @@ fn when_only_the_supervisor_is_killed_the_leg_stops_and_no_node_is_blamed() {
     assert_eq!(world.state("a"), "interrupted");
     assert_eq!(world.node("a")["fault"]["scope"], "infra");
 }
+
+#[test]
+fn a_signal_ends_what_prepares_lanes_at_whatever_moment_it_comes() {
+    for event in ["provision.requested", "lane.acquire.requested", "node.dispatch.requested"] {
+        let world = World::new();
+        let graph = world.graph(
+            "name: x\nprovision: 'sleep 6500'\nnodes: [{id: p, run: 'sleep 6501'}, {id: a, worktree: l, depends_on: [p], run: 'true'}]\n",
+        );
+        let when = if event.starts_with("node") { "first-use" } else { "run-start" };
+        let mut child = world.start(&["run", &graph, "--run-id", "r1", "--provision-when", when]);
+        world.wait_for(event, || world.event_names().iter().any(|name| name == event));
+        signal(&child, Signal::INT);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{event}");
+        assert_eq!(world.show()["status"], "interrupted", "{event}");
+        assert_eq!(world.state("a"), "cancelled", "{event}");
+        assert_eq!(world.branches(), ["main"], "{event}: an empty lane stays");
+    }
+}
+
+#[test]
+fn a_signal_ends_a_hook_that_hangs() {
+    let world = World::new();
+    let hook = world.repo().join(".git/hooks/post-checkout");
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    std::fs::write(&hook, "#!/bin/sh\nsleep 6600\n").unwrap();
+    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let graph = world.graph("name: x\nnodes: [{id: a, worktree: l, run: 'true'}]\n");
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_for("the hook", || World::alive("sleep 6600").len() == 1);
+    signal(&child, Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(World::alive("sleep 6600"), Vec::<u32>::new());
+    assert_eq!(world.state("a"), "cancelled");
+    std::fs::remove_file(hook).unwrap();
+    world.omg(&["resume", "r1"]).expect(0);
+}
