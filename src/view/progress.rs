@@ -56,6 +56,9 @@ pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
             let word = style.state(state.word());
             match (state, fault) {
                 (EndState::Skipped | EndState::Waiting | EndState::Cancelled, _) => Vec::new(),
+                (_, Some(fault)) if fault.class.word() == state.word() => {
+                    vec![format!("{node}: {word}: {}", fault.detail)]
+                }
                 (_, Some(fault)) => {
                     vec![format!("{node}: {word}: {}: {}", fault.class.word(), fault.detail)]
                 }

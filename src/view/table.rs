@@ -117,7 +117,13 @@ pub fn kept(view: &RunView, style: Style) -> Vec<String> {
         if cleanup.tree != "kept" && cleanup.branch != "kept" {
             continue;
         }
-        lines.push(format!("lane {}: {}", style.strong(&lane.name), cleanup.reason));
+        lines.push(format!(
+            "lane {}: tree {}, branch {} ({})",
+            style.strong(&lane.name),
+            cleanup.tree,
+            cleanup.branch,
+            cleanup.reason
+        ));
         if cleanup.tree == "kept"
             && let Some(path) = &lane.path
         {
@@ -129,7 +135,12 @@ pub fn kept(view: &RunView, style: Style) -> Vec<String> {
         if cleanup.branch == "kept" {
             lines.push(format!("  merge:    git merge {}", lane.branch));
         }
-        lines.push(format!("  discard:  omg lanes discard {} {}", view.run_id, lane.name));
+        // Only a tree can hold what is nowhere else; a branch is for git to delete.
+        if cleanup.tree == "kept" {
+            lines.push(format!("  discard:  omg lanes discard {} {}", view.run_id, lane.name));
+        } else {
+            lines.push(format!("  discard:  git branch -D {}", lane.branch));
+        }
     }
     if !lines.is_empty() {
         lines.push(String::new());

@@ -2,6 +2,7 @@
 
 mod commands;
 mod faults;
+mod graphs;
 mod lanes;
 mod nodes;
 mod provisioning;
