@@ -335,3 +335,79 @@ pub fn unborn(graph: &Graph) -> RunState {
 pub fn now() -> jiff::Timestamp {
     SystemClock.now()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Trust, load};
+    use crate::ids::{CommitId, RunId};
+    use crate::journal::runfile::RepositoryFile;
+    use crate::worktree::fake::FakeWorktrees;
+    use crate::worktree::{Footprint, Room};
+
+    fn ready(room: Room) -> Result<Readiness, Refusal> {
+        let text = "name: x\nidentity: {name: a, email: b}\nnodes:\n\
+            - {id: a, worktree: l, run: x}\n- {id: b, worktree: m, run: x}\n";
+        let graph = load("g.yaml", text, &|_| None, Trust::Reviewed).unwrap().graph;
+        let base = CommitId::from("0".repeat(40));
+        let file = RunFile {
+            schema: 1,
+            run_id: RunId::from("r1"),
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+            build: BUILD.into(),
+            graph_path: "g.yaml".into(),
+            graph_sha256: String::new(),
+            inputs: Default::default(),
+            folder: "/".into(),
+            repository: Some(RepositoryFile {
+                top: None,
+                common_dir: "/nowhere".into(),
+                base,
+                lane_bases: Default::default(),
+                worktree_root: "/nowhere/lanes".into(),
+                branch_template: "omg/{run}/{lane}".into(),
+            }),
+            pass_env: Vec::new(),
+            graph,
+        };
+        let repository =
+            Repository { top: None, git_dir: "/nowhere".into(), common_dir: "/nowhere".into(), bare: true };
+        let mut worktrees = FakeWorktrees::default();
+        worktrees.repository = Some(repository.clone());
+        worktrees.footprint = Some(Footprint { bytes: 100 << 20, inodes: 10, exact: true });
+        worktrees.room = Some(room);
+        readiness(&worktrees, &repository, &file, &unborn(&file.graph))
+    }
+
+    #[test]
+    fn lanes_that_do_not_fit_at_once_wait_for_their_first_use() {
+        let ready = ready(Room { bytes: 200 << 20, inodes: u64::MAX }).unwrap();
+        assert_eq!(ready.lanes_that_fit, 1);
+        assert_eq!(ready.notes, ["space for 1 of 2 lanes; the others are prepared at their first use"]);
+    }
+
+    #[test]
+    fn too_little_space_or_inodes_for_one_lane_blocks_before_anything_is_made() {
+        for room in [Room { bytes: 1 << 20, inodes: u64::MAX }, Room { bytes: u64::MAX, inodes: 3 }] {
+            let refusal = ready(room).unwrap_err();
+            assert_eq!(refusal.exit, exit::BLOCKED);
+            assert!(refusal.complaints[0].message.contains("too little space for even one lane"));
+        }
+    }
+
+    #[test]
+    fn a_signal_comes_before_what_the_nodes_came_to() {
+        for (status, stop, expected) in [
+            (RunStatus::Passed, None, 0),
+            (RunStatus::Failed, None, 1),
+            (RunStatus::Blocked, None, 3),
+            (RunStatus::Paused, None, 4),
+            (RunStatus::Failed, Some(StopReason::Signal(2)), 130),
+            (RunStatus::Passed, Some(StopReason::Signal(1)), 129),
+            (RunStatus::Cancelled, Some(StopReason::Cancel), 143),
+            (RunStatus::Interrupted, Some(StopReason::SupervisorLost), 3),
+        ] {
+            assert_eq!(exit_code(status, stop), expected, "{status:?} {stop:?}");
+        }
+    }
+}

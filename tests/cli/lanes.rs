@@ -324,3 +324,54 @@ fn a_graph_without_lanes_never_runs_git() {
     world.omg(&["show", "r1"]).expect(0);
     assert!(!calls.exists());
 }
+
+#[test]
+fn from_a_subfolder_with_spaces_and_umlauts_in_every_path() {
+    let mut world = World::bare();
+    let (repo, home) = (world.path().join("ré po"), world.path().join("hö me"));
+    fs::create_dir_all(repo.join("süb dir")).unwrap();
+    world.extra.push(("OMG_HOME".into(), home.clone().into()));
+    fs::write(repo.join("süb dir/ä b.txt"), "one\n").unwrap();
+    world.shell("cd '../ré po' && git init -q . && git add -A && git commit -q -m base");
+    let graph = world.graph("name: x\nnodes:\n  - {id: a, worktree: l, run: 'pwd; echo x > \"ü ber\"; git add -A; git commit -q -m x'}\n  - {id: b, depends_on: [a], run: 'pwd; cat {{ artifacts.a }}'}\n");
+    let ended = world
+        .command(env!("CARGO_BIN_EXE_omg"))
+        .args(["run", &graph, "--run-id", "r1"])
+        .current_dir(repo.join("süb dir"))
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let lane = home.join("runs/r1/worktrees/l");
+    let result = fs::read_to_string(home.join("runs/r1/nodes/b/result")).unwrap();
+    let folder = repo.join("süb dir").canonicalize().unwrap();
+    assert_eq!(result, format!("{}\n{}", folder.display(), lane.display()));
+    assert_eq!(world.shell("git -C '../ré po' show 'omg/r1/l:ü ber'"), "x");
+}
+
+#[test]
+fn runs_side_by_side_on_one_repository_do_not_fail_each_other() {
+    let world = World::new();
+    let nodes: String = (0..6)
+        .map(|at| {
+            format!(
+                "  - {{id: n{at}, worktree: l{at}, run: 'echo x > n{at}; git add -A; git commit -q -m x'}}\n"
+            )
+        })
+        .collect();
+    let graph = world.graph(&format!("name: x\nconcurrency: 6\nnodes:\n{nodes}"));
+    let mut runs: Vec<_> = (1..=4)
+        .map(|run| {
+            let words = ["run".to_string(), graph.clone(), "--run-id".into(), format!("r{run}")];
+            world.start(&words.iter().map(String::as_str).collect::<Vec<_>>())
+        })
+        .collect();
+    for run in &mut runs {
+        assert_eq!(
+            run.wait().unwrap().code(),
+            Some(0),
+            "{}",
+            fs::read_to_string(world.path().join("stderr")).unwrap()
+        );
+    }
+    assert_eq!(world.branches().len(), 1 + 4 * 6);
+}
