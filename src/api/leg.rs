@@ -289,6 +289,7 @@ async fn leg_inside(
         build: BUILD.into(),
     };
     let (answers, from_answers) = mpsc::unbounded_channel();
+    let (panics, from_panics) = mpsc::unbounded_channel();
     let lanes = state.lanes.iter().map(|lane| lane.made.clone()).collect();
     let stage = Rc::new(Stage {
         file: Rc::new(file),
@@ -297,6 +298,7 @@ async fn leg_inside(
         seams,
         repository,
         answers,
+        panics,
         observer: Rc::clone(&observer),
         cache_lock: settings.home.join("locks/package-cache.lock"),
         ended: Default::default(),
@@ -305,7 +307,8 @@ async fn leg_inside(
         plans: Default::default(),
         lanes: std::cell::RefCell::new(lanes),
     });
-    let driver = Driver { stage, journal, state, names, answers: from_answers, asks, observer };
+    let driver =
+        Driver { stage, journal, state, names, answers: from_answers, panics: from_panics, asks, observer };
     let report = drive(driver, start).await;
     claim.release();
     report

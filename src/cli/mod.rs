@@ -5,9 +5,11 @@ mod commands;
 pub mod hidden;
 pub mod output;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use clap::Parser;
 
-use crate::api::exit;
+use crate::api::{Refusal, exit};
 use crate::settings;
 
 /// Runs the command line of this process. Returns its exit code.
@@ -24,9 +26,18 @@ pub fn main() -> i32 {
         }
     };
     output::choose_colors(cli.color);
-    let outcome = settings::Settings::read().map_err(Into::into).and_then(|settings| {
+    let command = AssertUnwindSafe(|| {
+        let settings = settings::Settings::read()?;
         show_logs(cli.verbose, settings.log.as_deref());
         commands::run(&settings, cli.command)
+    });
+    // The panic's own words are on standard error by now.
+    let outcome = catch_unwind(command).unwrap_or_else(|_| {
+        Err(Refusal::new(
+            exit::BUG,
+            "a bug of omg's own ended it",
+            Some("every lane, branch and file is as it was; `omg resume` goes on with a run".into()),
+        ))
     });
     match outcome {
         Ok(code) if output::lost() => {

@@ -18,6 +18,12 @@ pub struct Scripted {
 }
 
 impl Scripted {
+    /// Returns a spawner with exits by a part of the command line. A job whose command line holds
+    /// `hang` ends only when it is ended.
+    pub fn new(exits: Vec<(String, JobExit)>) -> Scripted {
+        Scripted { exits, ..Scripted::default() }
+    }
+
     /// Returns the command lines that were started, in order, words joined by a space.
     pub fn started(&self) -> Vec<String> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);

@@ -36,6 +36,8 @@ pub struct Driver {
     pub names: Names,
     /// Where answers come from.
     pub answers: mpsc::UnboundedReceiver<Event>,
+    /// Where actuators that panic are told of.
+    pub panics: mpsc::UnboundedReceiver<String>,
     /// What the user's signals ask for.
     pub asks: mpsc::UnboundedReceiver<Ask>,
     /// Who is told.
@@ -58,6 +60,7 @@ pub async fn drive(mut driver: Driver, start: LegStart) -> Result<LegReport, Run
                 Ask::Now => events.push(Event::StopNow),
                 Ask::Abandon(signal) => return Err(RunError::Abandoned { signal }),
             },
+            Some(panic) = driver.panics.recv() => return Err(RunError::Bug(panic)),
             () = gone(&mut lost) => events.push(Event::StopRequested(StopReason::SupervisorLost)),
             Some(event) = driver.answers.recv() => events.push(event),
         }
@@ -180,5 +183,159 @@ impl Driver {
                 else => return Ok(late),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::graph::model::{OnFail, ProvisionWhen};
+    use crate::graph::{Trust, load};
+    use crate::ids::{Generation, Leg, RunId};
+    use crate::journal::mask::Mask;
+    use crate::journal::{Record, RunDir, RunFile};
+    use crate::process::fake::Scripted;
+    use crate::process::protocol::{JobExit, JobSpec};
+    use crate::process::{Job, Spawner};
+    use crate::run::Seams;
+    use crate::schedule::fact::EndState;
+    use crate::schedule::fault::Scope;
+
+    #[derive(Default)]
+    struct Quiet(RefCell<Vec<Fact>>);
+
+    impl Observer for Quiet {
+        fn recorded(&self, record: &Record, _: &str) {
+            self.0.borrow_mut().push(record.fact.clone());
+        }
+
+        fn warn(&self, _: &str) {}
+    }
+
+    /// Drives a graph without lanes over `seams`; no process, no git.
+    fn run(nodes: &str, seams: Seams) -> (Result<LegReport, RunError>, Vec<Fact>) {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("name: x\nnodes:\n{nodes}");
+        let graph = load("g.yaml", &text, &|_| None, Trust::Reviewed).unwrap().graph;
+        let run_id = RunId::from("r1");
+        let dir = RunDir::new(folder.path(), &run_id);
+        std::fs::create_dir_all(dir.root()).unwrap();
+        let (journal, _) =
+            Journal::open(&dir.events(), |_| (Leg(1), Generation(1)), Mask::default()).unwrap();
+        let file = RunFile {
+            schema: 1,
+            run_id,
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+            build: "test".into(),
+            graph_path: "g.yaml".into(),
+            graph_sha256: String::new(),
+            inputs: Default::default(),
+            folder: folder.path().into(),
+            repository: None,
+            pass_env: Vec::new(),
+            graph,
+        };
+        let (names, state) = (Names::of(&file.graph), RunState::new(&file.graph));
+        let (tell, answers) = mpsc::unbounded_channel();
+        let (tell_panic, panics) = mpsc::unbounded_channel();
+        let (_asks, asks) = mpsc::unbounded_channel();
+        let observer = Rc::new(Quiet::default());
+        let stage = Rc::new(Stage {
+            file: Rc::new(file),
+            dir,
+            parent: Default::default(),
+            seams,
+            repository: None,
+            answers: tell,
+            panics: tell_panic,
+            observer: Rc::<Quiet>::clone(&observer),
+            cache_lock: folder.path().join("lock"),
+            ended: Default::default(),
+            acquiring: Default::default(),
+            jobs: Default::default(),
+            plans: Default::default(),
+            lanes: Default::default(),
+        });
+        let driver = Driver {
+            stage,
+            journal,
+            state,
+            names,
+            answers,
+            panics,
+            asks,
+            observer: Rc::<Quiet>::clone(&observer),
+        };
+        let start = LegStart {
+            leg: Leg(1),
+            generation: Generation(1),
+            concurrency: 2,
+            on_fail: OnFail::Continue,
+            provision_when: ProvisionWhen::RunStart,
+            lanes_that_fit: 0,
+            retry_failed: false,
+            retry_blocked: false,
+            exits: Vec::new(),
+            pid: 1,
+            build: "test".into(),
+        };
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let local = tokio::task::LocalSet::new();
+        let report = local.block_on(&runtime, drive(driver, start));
+        (report, observer.0.take())
+    }
+
+    fn end_of(facts: &[Fact], id: &str) -> Option<(EndState, Option<Scope>)> {
+        facts.iter().find_map(|fact| match fact {
+            Fact::NodeFinished { node, state, fault, .. } if node.as_str() == id => {
+                Some((*state, fault.as_ref().map(|fault| fault.scope)))
+            }
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn a_graph_runs_over_a_scripted_spawner() {
+        let failing = JobExit { code: Some(3), ..JobExit::default() };
+        let spawner = Rc::new(Scripted::new(vec![("bad".into(), failing)]));
+        let seams = Seams { spawner: Rc::<Scripted>::clone(&spawner), ..Seams::refusing() };
+        let nodes = "- {id: a, run: good}\n- {id: b, run: bad, depends_on: [a]}\n- {id: t, run: hang, timeout: 1h, depends_on: [a]}\n";
+        let (report, facts) = run(nodes, seams);
+        assert_eq!(report.unwrap().status, RunStatus::Failed);
+        assert_eq!(spawner.started(), ["sh -c good", "sh -c bad", "sh -c hang"]);
+        assert_eq!(end_of(&facts, "a"), Some((EndState::Passed, None)));
+        assert_eq!(end_of(&facts, "b"), Some((EndState::Failed, Some(Scope::Task))));
+        assert_eq!(end_of(&facts, "t"), Some((EndState::Failed, Some(Scope::Task))));
+    }
+
+    #[test]
+    fn what_nothing_stands_behind_is_never_a_nodes_fault() {
+        let (report, facts) = run("- {id: a, run: x}\n", Seams::refusing());
+        assert_eq!(report.unwrap().status, RunStatus::Blocked);
+        assert_eq!(end_of(&facts, "a"), Some((EndState::Blocked, Some(Scope::Infra))));
+    }
+
+    struct Panicking;
+
+    impl Spawner for Panicking {
+        fn start(&self, _: JobSpec) -> Job {
+            panic!("an actuator broke")
+        }
+
+        fn end(&self, _: &str, _: bool) {}
+
+        fn lost(&self) -> Option<tokio::sync::oneshot::Receiver<()>> {
+            None
+        }
+    }
+
+    #[test]
+    fn an_actuator_that_panics_ends_the_leg_as_our_bug() {
+        let seams = Seams { spawner: Rc::new(Panicking), ..Seams::refusing() };
+        let (report, _) = run("- {id: a, run: x}\n", seams);
+        assert!(matches!(report, Err(RunError::Bug(_))));
     }
 }

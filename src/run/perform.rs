@@ -42,6 +42,8 @@ pub struct Stage {
     pub repository: Option<Repository>,
     /// Where answers go.
     pub answers: mpsc::UnboundedSender<Event>,
+    /// Where a panic of an actuator is told: its act will have no answer.
+    pub panics: mpsc::UnboundedSender<String>,
     /// Who is told what is no fact.
     pub observer: Rc<dyn Observer>,
     /// The lock for installs that may not run side by side.
@@ -102,15 +104,15 @@ impl Stage {
             Action::Acquire { intent, lane, fresh } => self.acquire(intent, lane, fresh, &record(lane)),
             Action::Provision { intent, lane, number } => {
                 let stage = Rc::clone(self);
-                tokio::task::spawn_local(async move { stage.provision(intent, lane, number).await });
+                self.act(async move { stage.provision(intent, lane, number).await });
             }
             Action::Dispatch { intent, node, attempt } => {
                 let stage = Rc::clone(self);
-                tokio::task::spawn_local(async move { stage.dispatch(intent, node, attempt).await });
+                self.act(async move { stage.dispatch(intent, node, attempt).await });
             }
             Action::Verify { intent, node, attempt } => {
                 let stage = Rc::clone(self);
-                tokio::task::spawn_local(async move { stage.verify(intent, node, attempt).await });
+                self.act(async move { stage.verify(intent, node, attempt).await });
             }
             Action::End { intent, now } => {
                 self.ended.borrow_mut().insert(intent.clone());
@@ -124,13 +126,26 @@ impl Stage {
             }
             Action::Arm { timer, after } => {
                 let stage = Rc::clone(self);
-                tokio::task::spawn_local(async move {
+                self.act(async move {
                     tokio::time::sleep(after).await;
                     stage.answer(Event::TimerFired(timer));
                 });
             }
             Action::Settled => {}
         }
+    }
+
+    /// Runs an actuator beside the loop, and tells the loop where it panics.
+    fn act(self: &Rc<Stage>, actuator: impl Future<Output = ()> + 'static) {
+        let running = tokio::task::spawn_local(actuator);
+        let stage = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            if let Err(error) = running.await
+                && error.is_panic()
+            {
+                let _ = stage.panics.send(error.to_string());
+            }
+        });
     }
 
     fn acquire(self: &Rc<Stage>, intent: IntentId, lane: LaneIx, fresh: Option<bool>, record: &LaneRecord) {
@@ -142,7 +157,7 @@ impl Stage {
         let worktrees = std::sync::Arc::clone(&self.seams.worktrees);
         self.acquiring.borrow_mut().insert(intent.clone());
         let stage = Rc::clone(self);
-        tokio::task::spawn_local(async move {
+        self.act(async move {
             let wanted = request.clone();
             let made = tokio::task::spawn_blocking(move || {
                 let mut request = request;
