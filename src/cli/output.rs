@@ -13,7 +13,7 @@ use crate::run::Observer;
 use crate::schedule::Fact;
 use crate::schedule::fact::EndState;
 use crate::view::progress;
-use crate::view::table::Style;
+use crate::view::style::Style;
 
 use super::args::Color;
 

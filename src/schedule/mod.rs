@@ -8,6 +8,8 @@ pub mod action;
 pub mod event;
 pub mod fact;
 pub mod fault;
+mod opening;
+mod preparing;
 pub mod ready;
 pub mod resolver;
 pub mod state;

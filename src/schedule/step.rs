@@ -5,15 +5,15 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::action::Action;
-use super::event::{Event, LegStart, ProvisionFailure, Timer};
+use super::event::{Event, Timer};
 use super::fact::{EndReason, EndState, Fact};
 use super::fault::{Exit, Fault, FaultClass, judge_exit, judge_verify};
-use super::ready::{Gate, gate, lanes_needed, nodes_needed};
+use super::ready::{Gate, gate};
 use super::resolver::{Next, resolve};
 use super::state::{Act, Edge, Flight, IllegalFact, LanePhase, Names, NodePhase, RunState, edge};
 use crate::graph::Graph;
-use crate::graph::model::{On, OnFail, ProvisionRetry, ProvisionWhen};
-use crate::ids::{IntentId, LaneIx, NodeIx};
+use crate::graph::model::{On, OnFail};
+use crate::ids::{IntentId, NodeIx};
 
 /// What follows from an event.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -160,33 +160,35 @@ pub fn step(
     Ok(turn.decision)
 }
 
-struct Turn<'a> {
-    state: &'a mut RunState,
-    graph: &'a Graph,
+/// One event being taken in: the state it changes and what follows. `opening` and `preparing` hold what
+/// concerns a leg's beginning and its lanes.
+pub(super) struct Turn<'a> {
+    pub(super) state: &'a mut RunState,
+    pub(super) graph: &'a Graph,
     names: &'a Names,
-    decision: Decision,
+    pub(super) decision: Decision,
 }
 
 impl Turn<'_> {
     /// Makes a fact true and part of the decision.
-    fn note(&mut self, fact: Fact) -> Result<(), IllegalFact> {
+    pub(super) fn note(&mut self, fact: Fact) -> Result<(), IllegalFact> {
         let (leg, generation) = (self.state.leg, self.state.generation);
         self.state.apply(self.graph, self.names, leg, generation, &fact)?;
         self.decision.facts.push(fact);
         Ok(())
     }
 
-    fn arm(&mut self, timer: Timer, after: Duration) {
+    pub(super) fn arm(&mut self, timer: Timer, after: Duration) {
         self.decision.actions.push(Action::Arm { timer, after });
     }
 
-    fn mint(&mut self) -> IntentId {
+    pub(super) fn mint(&mut self) -> IntentId {
         IntentId::new(self.state.generation, self.state.next_intent)
     }
 
     /// Returns what the act is on; `None` where its generation is over, so that the event of a
     /// straggler has no effect.
-    fn act(&self, what: &'static str, intent: &IntentId) -> Result<Option<Act>, IllegalEvent> {
+    pub(super) fn act(&self, what: &'static str, intent: &IntentId) -> Result<Option<Act>, IllegalEvent> {
         if intent.generation() != Some(self.state.generation) {
             return Ok(None);
         }
@@ -196,135 +198,19 @@ impl Turn<'_> {
         }
     }
 
-    fn flight(&self, node: NodeIx) -> Option<&Flight> {
+    pub(super) fn flight(&self, node: NodeIx) -> Option<&Flight> {
         match &self.state.node(node).phase {
             NodePhase::InFlight(flight) => Some(flight),
             NodePhase::Waiting | NodePhase::Over(_) => None,
         }
     }
 
-    fn lane_of(&self, node: NodeIx) -> Option<crate::ids::LaneName> {
+    pub(super) fn lane_of(&self, node: NodeIx) -> Option<crate::ids::LaneName> {
         self.graph.node(node).lane.map(|lane| self.graph.lane(lane).name.clone())
     }
 
-    fn leg_started(&mut self, start: &LegStart) -> Result<(), IllegalEvent> {
-        let open: Vec<(NodeIx, Flight)> = self
-            .graph
-            .node_ixs()
-            .filter_map(|ix| self.flight(ix).map(|flight| (ix, flight.clone())))
-            .collect();
-        let open_lanes: Vec<(LaneIx, LanePhase)> =
-            self.graph.lane_ixs().map(|ix| (ix, self.state.lane(ix).phase.clone())).collect();
-        (self.state.leg, self.state.generation) = (start.leg, start.generation);
-        self.note(Fact::RunStarted {
-            concurrency: start.concurrency,
-            on_fail: start.on_fail,
-            provision_when: start.provision_when,
-            retry_failed: start.retry_failed,
-            retry_blocked: start.retry_blocked,
-            pid: start.pid,
-            build: start.build.clone(),
-        })?;
-        for (ix, phase) in open_lanes {
-            self.settle_lane(ix, &phase)?;
-        }
-        for (ix, flight) in open {
-            self.settle_node(ix, &flight, start)?;
-        }
-        self.count_dependencies();
-        self.propagate(self.graph.node_ixs().collect())?;
-        if start.provision_when == ProvisionWhen::RunStart {
-            let needed = lanes_needed(self.graph, self.state);
-            self.state.live.early = needed.into_iter().take(start.lanes_that_fit).collect();
-        }
-        Ok(())
-    }
-
-    /// Closes a lane's act that a killed leg left open. What it made is looked at by the next acquire.
-    fn settle_lane(&mut self, ix: LaneIx, phase: &LanePhase) -> Result<(), IllegalFact> {
-        let lane = self.graph.lane(ix).name.clone();
-        let fault = Fault::new(FaultClass::Interrupted, "its leg ended before it did");
-        match phase {
-            LanePhase::Acquiring(intent) => {
-                self.note(Fact::AcquireFailed { lane, intent: intent.clone(), fault })?;
-            }
-            LanePhase::Provisioning(intent) => {
-                self.note(Fact::ProvisionFailed {
-                    lane,
-                    intent: intent.clone(),
-                    nodes: Vec::new(),
-                    cmd: None,
-                    exit_code: None,
-                    cause: "killed".into(),
-                    log_tail: String::new(),
-                    again: true,
-                    fault,
-                })?;
-            }
-            LanePhase::Pending | LanePhase::Bare | LanePhase::Ready | LanePhase::Broken(_) => return Ok(()),
-        }
-        Ok(())
-    }
-
-    /// Closes a node's act that a killed leg left open: by its exit where that is on disk and was
-    /// the process's own, else it runs again.
-    fn settle_node(&mut self, ix: NodeIx, flight: &Flight, start: &LegStart) -> Result<(), IllegalFact> {
-        let found = start.exits.iter().find(|(intent, _)| *intent == flight.intent).map(|(_, exit)| exit);
-        let node = self.graph.node(ix);
-        let judged = found.filter(|exit| !exit.ended_by_us && flight.ending.is_none());
-        let (exit, fault) = match judged {
-            // Its checks were not all made, so it has not passed.
-            Some(exit) if node.check.verify.is_some() => {
-                (exit.clone(), Some(Fault::new(FaultClass::Interrupted, "its leg ended before its `verify`")))
-            }
-            Some(exit) => (exit.clone(), judge_exit(exit, node.check.exit_zero, false)),
-            None => (
-                found.cloned().unwrap_or_default(),
-                Some(Fault::new(FaultClass::Interrupted, "its leg ended before it did")),
-            ),
-        };
-        let next = fault.as_ref().map(|fault| resolve(fault, &node.retry, self.state.node(ix).spent));
-        self.note(Fact::AttemptFinished {
-            node: node.id.clone(),
-            attempt: flight.attempt,
-            intent: flight.intent.clone(),
-            fault: fault.clone(),
-            next,
-            exit_code: exit.code,
-            signal: exit.signal,
-            leftovers: Vec::new(),
-            delivered: flight.delivered || found.is_some_and(|exit| exit.not_started.is_none()),
-        })?;
-        // A pause of before is over by now.
-        self.state.live.parked.remove(&ix);
-        match (fault, next) {
-            (None, _) => self.finish(ix, EndState::Passed, None)?,
-            (Some(fault), Some(Next::Fail)) => self.finish(ix, EndState::Failed, Some(fault))?,
-            (Some(fault), Some(Next::Block)) => self.finish(ix, EndState::Blocked, Some(fault))?,
-            (Some(_), Some(Next::Retry(_) | Next::Redispatch(_) | Next::NextLeg) | None) => {}
-        }
-        Ok(())
-    }
-
-    fn count_dependencies(&mut self) {
-        let unmet = self
-            .graph
-            .node_ixs()
-            .map(|ix| {
-                let edges = &self.graph.node(ix).depends_on;
-                edges
-                    .iter()
-                    .filter(|dependency| {
-                        edge(self.graph, self.state, dependency.node, dependency.on) != Edge::Met
-                    })
-                    .count() as u32
-            })
-            .collect();
-        self.state.live.unmet = unmet;
-    }
-
     /// Looks at each node of `queue`: ready, or skipped and then its dependents too. No recursion.
-    fn propagate(&mut self, mut queue: Vec<NodeIx>) -> Result<(), IllegalFact> {
+    pub(super) fn propagate(&mut self, mut queue: Vec<NodeIx>) -> Result<(), IllegalFact> {
         queue.reverse();
         while let Some(ix) = queue.pop() {
             if self.state.node(ix).phase != NodePhase::Waiting {
@@ -349,7 +235,7 @@ impl Turn<'_> {
     }
 
     /// Counts down the edges that `ix`'s ending met and queues its dependents.
-    fn met(&mut self, ix: NodeIx, end: EndState, queue: &mut Vec<NodeIx>) {
+    pub(super) fn met(&mut self, ix: NodeIx, end: EndState, queue: &mut Vec<NodeIx>) {
         let met = |on| {
             matches!(
                 (end, on),
@@ -367,7 +253,7 @@ impl Turn<'_> {
         }
     }
 
-    fn note_finished(
+    pub(super) fn note_finished(
         &mut self,
         ix: NodeIx,
         state: EndState,
@@ -382,7 +268,12 @@ impl Turn<'_> {
     }
 
     /// Ends a node for this leg, with all that follows for others.
-    fn finish(&mut self, ix: NodeIx, end: EndState, fault: Option<Fault>) -> Result<(), IllegalFact> {
+    pub(super) fn finish(
+        &mut self,
+        ix: NodeIx,
+        end: EndState,
+        fault: Option<Fault>,
+    ) -> Result<(), IllegalFact> {
         self.note_finished(ix, end, fault)?;
         if self.state.live.unmet.is_empty() {
             // The leg is being settled; dependencies are counted when that is done.
@@ -397,7 +288,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn exited(
+    pub(super) fn exited(
         &mut self,
         ix: NodeIx,
         intent: &IntentId,
@@ -427,7 +318,7 @@ impl Turn<'_> {
         }
     }
 
-    fn verify(&mut self, ix: NodeIx) -> Result<(), IllegalFact> {
+    pub(super) fn verify(&mut self, ix: NodeIx) -> Result<(), IllegalFact> {
         let Some(flight) = self.flight(ix).cloned() else { return Ok(()) };
         if self.state.stop.is_some() || flight.ending.is_some() {
             let fault = Some(Fault::new(FaultClass::Interrupted, "the leg ended before its `verify`"));
@@ -442,7 +333,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn attempt_finished(
+    pub(super) fn attempt_finished(
         &mut self,
         ix: NodeIx,
         intent: &IntentId,
@@ -483,7 +374,7 @@ impl Turn<'_> {
         }
     }
 
-    fn timer_fired(&mut self, timer: &Timer) -> Result<(), IllegalFact> {
+    pub(super) fn timer_fired(&mut self, timer: &Timer) -> Result<(), IllegalFact> {
         match timer {
             Timer::Timeout(intent) => {
                 // Its process may be over and its `verify` running: that has a time of its own.
@@ -503,7 +394,7 @@ impl Turn<'_> {
     }
 
     /// Asks for the end of a node in flight, once.
-    fn end(&mut self, ix: NodeIx, reason: EndReason) -> Result<(), IllegalFact> {
+    pub(super) fn end(&mut self, ix: NodeIx, reason: EndReason) -> Result<(), IllegalFact> {
         let Some(flight) = self.flight(ix).filter(|flight| flight.ending.is_none()).cloned() else {
             return Ok(());
         };
@@ -516,7 +407,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn end_flights(&mut self, reason: EndReason) -> Result<(), IllegalFact> {
+    pub(super) fn end_flights(&mut self, reason: EndReason) -> Result<(), IllegalFact> {
         let nodes: Vec<NodeIx> = self
             .state
             .live
@@ -534,154 +425,15 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Ends what prepares lanes.
-    fn end_preparing(&mut self, now: bool) {
-        for (intent, act) in &self.state.live.acts {
-            if !matches!(act, Act::Node(_)) {
-                self.decision.actions.push(Action::End { intent: intent.clone(), now });
-            }
-        }
-    }
-
     /// Returns whether a halted run still launches this node: its `failed` or `finished` edge is
     /// what the failure satisfied.
-    fn exempt(&self, ix: NodeIx) -> bool {
+    pub(super) fn exempt(&self, ix: NodeIx) -> bool {
         self.graph.node(ix).depends_on.iter().any(|dependency| {
             dependency.on != On::Passed && self.state.end_of(dependency.node) == Some(EndState::Failed)
         })
     }
 
-    fn not_provisioned(&mut self, intent: &IntentId, failure: &ProvisionFailure) -> Result<(), IllegalEvent> {
-        let Some(act) = self.act("NotProvisioned", intent)? else { return Ok(()) };
-        let (Act::Provision(ix) | Act::ProvisionFor(ix, _)) = act else {
-            return Err(IllegalEvent::NoSuchAct { what: "NotProvisioned", intent: intent.clone() });
-        };
-        let stopped = failure.ended_by_us && self.state.stop.is_some();
-        let again = !stopped
-            && self.state.lane(ix).failures == 0
-            && match self.graph.provision(ix).retry {
-                ProvisionRetry::Always => true,
-                ProvisionRetry::Transient => failure.may_differ,
-                ProvisionRetry::Never => false,
-            };
-        let fault = if stopped {
-            Fault::new(FaultClass::Interrupted, "the leg ended before it did")
-        } else if failure.cause == "disk-full" {
-            Fault::new(FaultClass::WorkspaceProvisionFailed, failure.detail.clone()).with_cause("disk-full")
-        } else {
-            Fault::new(FaultClass::WorkspaceProvisionFailed, failure.detail.clone())
-                .with_cause(failure.cause.clone())
-        };
-        let nodes = nodes_needed(self.graph, self.state)
-            .into_iter()
-            .filter(|node| self.graph.node(*node).lane == Some(ix))
-            .map(|node| self.graph.node(node).id.clone())
-            .collect();
-        self.note(Fact::ProvisionFailed {
-            lane: self.graph.lane(ix).name.clone(),
-            intent: intent.clone(),
-            nodes,
-            cmd: failure.cmd.clone(),
-            exit_code: failure.exit_code,
-            cause: failure.cause.clone(),
-            log_tail: failure.log_tail.clone(),
-            again: again || stopped,
-            fault: fault.clone(),
-        })?;
-        match act {
-            Act::ProvisionFor(_, node) if again => self.provision(ix, Some(node), "retry")?,
-            Act::ProvisionFor(_, node) => {
-                if let Some(flight) = self.flight(node).cloned() {
-                    let exit = self.state.live.exits.get(&flight.intent).cloned().unwrap_or_default();
-                    self.attempt_finished(node, &flight.intent, &exit, Some(fault.clone()), Vec::new())?;
-                }
-                if !stopped {
-                    self.block_lane(ix, &fault)?;
-                }
-            }
-            _ if !again && !stopped => self.block_lane(ix, &fault)?,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn lane_stale(&mut self, intent: &IntentId, reason: &str) -> Result<(), IllegalEvent> {
-        let Some(act) = self.act("LaneStale", intent)? else { return Ok(()) };
-        let (Act::Node(ix), Some(lane)) = (act, self.lane_ix_of(act)) else {
-            return Err(IllegalEvent::NoSuchAct { what: "LaneStale", intent: intent.clone() });
-        };
-        let name = self.graph.lane(lane).name.clone();
-        let id = self.graph.node(ix).id.clone();
-        let before_verify = self.state.live.exits.contains_key(intent);
-        if !before_verify {
-            self.note(Fact::DispatchFailed { node: id, intent: intent.clone(), reason: reason.to_string() })?;
-            if self.state.lane(lane).phase == LanePhase::Ready {
-                self.note(Fact::ProvisionStale { lane: name, reason: reason.to_string() })?;
-            }
-        } else if self.state.lane(lane).writer == Some(ix) {
-            self.note(Fact::ProvisionStale { lane: name, reason: reason.to_string() })?;
-            self.provision(lane, Some(ix), "stale")?;
-        } else {
-            // A reader may share its lane, so nothing can be installed under it; it comes again.
-            let fault = Fault::new(FaultClass::Unknown, format!("its lane changed under it: {reason}"));
-            let exit = self.state.live.exits.get(intent).cloned().unwrap_or_default();
-            self.attempt_finished(ix, intent, &exit, Some(fault), Vec::new())?;
-            if self.state.lane(lane).phase == LanePhase::Ready {
-                self.note(Fact::ProvisionStale { lane: name, reason: reason.to_string() })?;
-            }
-        }
-        Ok(())
-    }
-
-    fn lane_ix_of(&self, act: Act) -> Option<LaneIx> {
-        match act {
-            Act::Node(ix) => self.graph.node(ix).lane,
-            Act::Acquire(lane) | Act::Provision(lane) | Act::ProvisionFor(lane, _) => Some(lane),
-        }
-    }
-
-    /// Blocks the nodes of a lane that can't be used: those that this leg would have run. The rest
-    /// meet it when they are due.
-    fn block_lane(&mut self, lane: LaneIx, fault: &Fault) -> Result<(), IllegalFact> {
-        for ix in nodes_needed(self.graph, self.state) {
-            if self.graph.node(ix).lane == Some(lane) && self.state.node(ix).phase == NodePhase::Waiting {
-                self.finish(ix, EndState::Blocked, Some(fault.clone()))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn acquire(&mut self, lane: LaneIx) -> Result<(), IllegalFact> {
-        let intent = self.mint();
-        // What a passed node committed is on the branch, so the branch stays; else it begins anew.
-        let passed = self.graph.node_ixs().any(|ix| {
-            self.graph.node(ix).lane == Some(lane) && self.state.end_of(ix) == Some(EndState::Passed)
-        });
-        let fresh = self.state.lane(lane).fresh.then_some(!passed);
-        self.note(Fact::AcquireRequested {
-            lane: self.graph.lane(lane).name.clone(),
-            intent: intent.clone(),
-            reason: if fresh.is_some() { "fresh" } else { "needed" }.to_string(),
-        })?;
-        self.decision.actions.push(Action::Acquire { intent, lane, fresh });
-        Ok(())
-    }
-
-    fn provision(&mut self, lane: LaneIx, inside: Option<NodeIx>, reason: &str) -> Result<(), IllegalFact> {
-        debug_assert!(inside.is_none() || self.state.lane(lane).writer == inside);
-        let intent = self.mint();
-        let number = self.state.lane(lane).tries + 1;
-        self.note(Fact::ProvisionRequested {
-            lane: self.graph.lane(lane).name.clone(),
-            intent: intent.clone(),
-            reason: reason.to_string(),
-            r#try: number,
-        })?;
-        self.decision.actions.push(Action::Provision { intent, lane, number });
-        Ok(())
-    }
-
-    fn dispatch(&mut self, ix: NodeIx) -> Result<(), IllegalFact> {
+    pub(super) fn dispatch(&mut self, ix: NodeIx) -> Result<(), IllegalFact> {
         let intent = self.mint();
         let attempt = self.state.node(ix).attempts + 1;
         self.note(Fact::DispatchRequested {
@@ -694,14 +446,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Returns whether one more provisioning may begin beside those in progress.
-    fn provisioning_has_room(&self, lane: LaneIx) -> bool {
-        let running = self.state.live.acts.values().filter(|act| matches!(act, Act::Provision(_))).count();
-        self.graph.provision(lane).max_parallel.is_none_or(|most| running < most.get() as usize)
-    }
-
     /// Begins what may begin, and says so when nothing more will happen.
-    fn fill(&mut self) -> Result<(), IllegalFact> {
+    pub(super) fn fill(&mut self) -> Result<(), IllegalFact> {
         if self.state.leg.0 == 0 || self.state.live.unmet.is_empty() {
             return Ok(());
         }
@@ -720,40 +466,12 @@ impl Turn<'_> {
     }
 
     /// Returns whether a node will come back from a pause and may then run.
-    fn pause_pending(&self) -> bool {
+    pub(super) fn pause_pending(&self) -> bool {
         self.state.stop.is_none()
             && self.state.live.parked.iter().any(|ix| !self.state.halted || self.exempt(*ix))
     }
 
-    /// Prepares the lanes that come before the first node. Returns whether all are done with.
-    fn prepare_early(&mut self) -> Result<bool, IllegalFact> {
-        let early: Vec<LaneIx> = self.state.live.early.iter().copied().collect();
-        for lane in early {
-            let needed = !matches!(self.state.lane(lane).phase, LanePhase::Ready | LanePhase::Broken(_));
-            if !needed {
-                self.state.live.early.remove(&lane);
-                continue;
-            }
-            if self.state.slots_held() >= self.state.slots {
-                continue;
-            }
-            match self.state.lane(lane).phase {
-                LanePhase::Pending => self.acquire(lane)?,
-                LanePhase::Bare if self.provisioning_has_room(lane) => {
-                    let reason = if self.state.lane(lane).failures > 0 { "retry" } else { "first" };
-                    self.provision(lane, None, reason)?;
-                }
-                LanePhase::Bare
-                | LanePhase::Acquiring(_)
-                | LanePhase::Provisioning(_)
-                | LanePhase::Ready
-                | LanePhase::Broken(_) => {}
-            }
-        }
-        Ok(self.state.live.early.is_empty())
-    }
-
-    fn launch(&mut self) -> Result<(), IllegalFact> {
+    pub(super) fn launch(&mut self) -> Result<(), IllegalFact> {
         let mut cursor = Bound::Unbounded;
         while self.state.slots_held() < self.state.slots {
             let Some(place) = self.state.live.ready.range((cursor, Bound::Unbounded)).next().copied() else {
@@ -787,7 +505,7 @@ impl Turn<'_> {
     }
 
     /// Gives every node that did not end in this leg its ending.
-    fn close(&mut self) -> Result<(), IllegalFact> {
+    pub(super) fn close(&mut self) -> Result<(), IllegalFact> {
         let cut_short = self.state.stop.is_some() || self.state.halted;
         for ix in self.graph.node_ixs() {
             if self.state.node(ix).phase == NodePhase::Waiting {

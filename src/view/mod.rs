@@ -2,6 +2,7 @@
 
 pub mod progress;
 pub mod run;
+pub mod style;
 pub mod table;
 
 pub use run::{LaneView, NodeView, RunView, Summary};

@@ -1,8 +1,6 @@
 //! A record → the lines that tell a person of it while the run goes on.
 
-use std::time::Duration;
-
-use super::table::Style;
+use super::style::{Style, duration};
 use crate::schedule::Fact;
 use crate::schedule::fact::EndState;
 use crate::schedule::resolver::Next;
@@ -100,18 +98,5 @@ fn stop(reason: crate::schedule::fact::StopReason) -> String {
         }
         StopReason::Cancel => "cancelled".to_string(),
         StopReason::SupervisorLost => "the run's supervisor is gone".to_string(),
-    }
-}
-
-/// Returns a time for people: `0.4 s`, `12 s`, `3 min 20 s`.
-pub fn duration(ms: u64) -> String {
-    let duration = Duration::from_millis(ms);
-    let seconds = duration.as_secs();
-    if seconds >= 60 {
-        format!("{} min {} s", seconds / 60, seconds % 60)
-    } else if seconds >= 10 {
-        format!("{seconds} s")
-    } else {
-        format!("{:.1} s", duration.as_secs_f64())
     }
 }

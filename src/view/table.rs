@@ -1,42 +1,7 @@
 //! Tables for people: a run's end, a list of runs, lanes.
 
-use super::progress::duration;
+use super::style::{Style, duration};
 use super::{LaneView, RunView, Summary};
-
-/// Whether words get colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
-    /// They do.
-    pub color: bool,
-}
-
-impl Style {
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_string() }
-    }
-
-    /// Returns text that tells of trouble.
-    pub fn bad(self, text: &str) -> String {
-        self.paint("31", text)
-    }
-
-    /// Returns a heading.
-    pub fn strong(self, text: &str) -> String {
-        self.paint("1", text)
-    }
-
-    /// Returns a state's word in its colour.
-    pub fn state(self, word: &str) -> String {
-        let code = match word {
-            "passed" => "32",
-            "failed" => "31",
-            "blocked" | "interrupted" | "cancelled" | "paused" => "33",
-            "running" | "ready" => "36",
-            _ => "2",
-        };
-        self.paint(code, word)
-    }
-}
 
 /// Returns rows as lines, each column as wide as its widest cell; the last is not padded.
 pub fn columns(rows: &[Vec<String>]) -> Vec<String> {
