@@ -237,6 +237,9 @@ mod tests {
             pass_env: Vec::new(),
             graph,
         };
+        crate::run::leg::create(&dir, &file).unwrap();
+        let (journal, _) =
+            Journal::open(&dir.events(), |_| (Leg(1), Generation(1)), Mask::default()).unwrap();
         let (names, state) = (Names::of(&file.graph), RunState::new(&file.graph));
         let (tell, answers) = mpsc::unbounded_channel();
         let (tell_panic, panics) = mpsc::unbounded_channel();

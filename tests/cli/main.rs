@@ -1,4 +1,9 @@
 //! The program from outside: real git, real processes, a home of its own for each test.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests start programs, and make and read files"
+)]
 
 mod commands;
 mod faults;
