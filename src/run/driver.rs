@@ -221,9 +221,6 @@ mod tests {
         let graph = load("g.yaml", &text, &|_| None, Trust::Reviewed).unwrap().graph;
         let run_id = RunId::from("r1");
         let dir = RunDir::new(folder.path(), &run_id);
-        std::fs::create_dir_all(dir.root()).unwrap();
-        let (journal, _) =
-            Journal::open(&dir.events(), |_| (Leg(1), Generation(1)), Mask::default()).unwrap();
         let file = RunFile {
             schema: 1,
             run_id,
