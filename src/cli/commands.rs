@@ -113,6 +113,9 @@ fn start(settings: &Settings, args: RunArgs) -> Result<i32, Refusal> {
         leg: options.clone(),
     };
     let prepared = api::start::prepare(settings, &request)?;
+    if !args.dry_run {
+        output::complain(&format!("run {} in {}", prepared.file.run_id, prepared.dir.root().display()));
+    }
     output::problems(&prepared.warnings);
     for note in &prepared.notes {
         output::complain(&format!("note: {note}"));
@@ -122,7 +125,6 @@ fn start(settings: &Settings, args: RunArgs) -> Result<i32, Refusal> {
         lines.iter().for_each(|line| output::result(line));
         return Ok(exit::OK);
     }
-    output::complain(&format!("run {} in {}", prepared.file.run_id, prepared.dir.root().display()));
     let (id, teller) = (prepared.file.run_id.clone(), teller(settings, &prepared.file, &prepared.dir, mode));
     let ended = api::start::start(settings, prepared, &options, teller)?;
     finish(settings, id.as_str(), mode)?;

@@ -47,6 +47,7 @@ fn the_users_checkout_is_not_touched() {
         .run("name: x\nnodes: [{id: a, worktree: l, run: 'git add -A; git commit -q --allow-empty -m x; git switch -q -c other; ls'}]\n")
         .expect(0);
     assert!(ended.stderr.contains("1 modified, 1 untracked files are not in the lanes"), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("run r1 in "), "{}", ended.stderr);
     assert_eq!(world.result("a"), "a.txt\nb");
     let after = (
         world.git("status --porcelain"),
