@@ -20,7 +20,7 @@ impl Turn<'_> {
         let (Act::Provision(ix) | Act::ProvisionFor(ix, _)) = act else {
             return Err(IllegalEvent::NoSuchAct { what: "NotProvisioned", intent: intent.clone() });
         };
-        let stopped = failure.ended_by_us && self.state.stop.is_some();
+        let stopped = failure.ended_by_us && (self.state.stop.is_some() || self.state.halted);
         let again = !stopped
             && self.state.lane(ix).failures == 0
             && match self.graph.provision(ix).retry {
@@ -184,11 +184,11 @@ impl Turn<'_> {
         Ok(self.state.live.early.is_empty())
     }
 
-    /// Ends what prepares lanes.
-    pub(super) fn end_preparing(&mut self, now: bool) {
+    /// Asks for the end of acts in progress.
+    pub(super) fn end_acts(&mut self, which: impl Fn(&Act) -> bool) {
         for (intent, act) in &self.state.live.acts {
-            if !matches!(act, Act::Node(_)) {
-                self.decision.actions.push(Action::End { intent: intent.clone(), now });
+            if which(act) {
+                self.decision.actions.push(Action::End { intent: intent.clone(), now: false });
             }
         }
     }

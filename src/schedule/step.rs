@@ -146,7 +146,7 @@ pub fn step(
             if turn.state.stop.is_none() {
                 turn.note(Fact::Stopping { reason: *reason })?;
                 turn.end_flights(EndReason::Signal)?;
-                turn.end_preparing(false);
+                turn.end_acts(|act| !matches!(act, Act::Node(_)));
             }
         }
         Event::StopNow => {
@@ -284,6 +284,8 @@ impl Turn<'_> {
         self.propagate(queue)?;
         if end == EndState::Failed && self.state.on_fail == OnFail::Halt {
             self.end_flights(EndReason::Halt)?;
+            // Not acquires: they are short, and one that is ended leaves no git for what still comes.
+            self.end_acts(|act| matches!(act, Act::Provision(_)));
         }
         Ok(())
     }

@@ -315,3 +315,14 @@ fn what_a_node_puts_into_a_folder_that_provisioning_made_is_its_work() {
     assert_eq!(fs::read_to_string(world.lane("l").join("build/report")).unwrap(), "valuable\n");
     assert_eq!(fs::read_to_string(world.run_dir().join("rescued/m/build/report")).unwrap(), "also\n");
 }
+
+#[test]
+fn a_halt_does_not_wait_for_a_lane_that_nobody_needs_any_more() {
+    let world = World::new();
+    let graph = "name: x\nprovision: 'touch ../begun; sleep 7401'\nnodes:\n\
+        - {id: bad, run: 'while ! test -e \"$OMG_RUN_DIR/worktrees/begun\"; do sleep 0.02; done; exit 1'}\n\
+        - {id: a, worktree: l, run: 'true'}\n";
+    world.run_with(graph, &["--provision-when", "first-use", "-j", "2"]).expect(1);
+    assert_eq!((world.state("a"), world.state("bad")), ("cancelled".into(), "failed".into()));
+    assert_eq!(World::alive("sleep 7401"), Vec::<u32>::new());
+}
