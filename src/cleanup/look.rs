@@ -47,6 +47,8 @@ pub(super) struct Look {
     pub ignored: Vec<PathBuf>,
     /// Roots of repositories inside, below the tree.
     pub nested: Vec<PathBuf>,
+    /// Files in folders of submodules that were never filled, below the tree: git adds none of them.
+    pub strays: Vec<PathBuf>,
     /// Commits that only the lane reaches.
     pub unreached: Vec<CommitId>,
     /// What HEAD names: a branch, or a commit where it is detached.
@@ -87,24 +89,9 @@ fn note<T, E: std::fmt::Display>(why: &mut Option<String>, result: Result<T, E>)
     }
 }
 
-/// Returns `call` with every setting forced that could hide a change.
-pub(super) fn unblinded(call: Call) -> Call {
-    [
-        "core.fsmonitor=false",
-        "core.untrackedCache=false",
-        "core.checkStat=default",
-        "core.trustctime=true",
-        "core.ignoreStat=false",
-        "core.quotePath=false",
-        "submodule.recurse=false",
-    ]
-    .into_iter()
-    .fold(call.reading(), Call::config)
-}
-
 /// The one status that a judgement may rest on.
 pub(super) fn status(git: &Git, tree: &Path) -> Call {
-    unblinded(git.at(
+    git.at(
         tree,
         [
             "status",
@@ -118,7 +105,8 @@ pub(super) fn status(git: &Git, tree: &Path) -> Call {
             "--ignore-submodules=dirty",
             "--no-renames",
         ],
-    ))
+    )
+    .unblinded()
 }
 
 impl Looker<'_> {
@@ -146,6 +134,7 @@ impl Looker<'_> {
             },
             ignored: Vec::new(),
             nested: Vec::new(),
+            strays: Vec::new(),
             unreached: Vec::new(),
             head: Head::default(),
             stash: self.stash().unwrap_or(0),
@@ -311,7 +300,7 @@ impl Looker<'_> {
         let index = self.git.at(tree, ["ls-files", "--stage", "-z"]).reading().output().map_err(words)?;
         let gitlinks = gitlinks_in(&index);
         let walk = Walk::of(self.git, tree, &gitlinks).map_err(|error| error.to_string())?;
-        let (mut tracked, mut staged, mut untracked, mut flagged) = (0, 0, walk.strays, 0);
+        let (mut tracked, mut staged, mut untracked, mut flagged) = (0, 0, walk.strays.len() as u64, 0);
         let mut overlay = BTreeSet::new();
         let mut submodules = BTreeSet::new();
         for item in items(&listing) {
@@ -353,6 +342,7 @@ impl Looker<'_> {
         submodules.extend(self.submodules(tree, entry, &gitlinks).map_err(words)?);
         let operations = OPERATIONS.iter().filter(|name| entry.git_dir.join(name).exists()).count();
         look.nested = walk.nested;
+        look.strays = walk.strays;
         look.observed.ignored = Some(look.ignored.len() as u64);
         look.observed.work = Work {
             tracked: Some(tracked),
@@ -408,9 +398,9 @@ impl Looker<'_> {
         if hidden.is_empty() {
             return Ok(Vec::new());
         }
-        copy.on(unblinded(self.git.at(tree, ["update-index", "-q", "--refresh"]))).asks().map_err(words)?;
+        copy.on(self.git.at(tree, ["update-index", "-q", "--refresh"]).unblinded()).asks().map_err(words)?;
         let listing = copy
-            .on(unblinded(self.git.at(tree, ["diff-files", "--name-status", "-z", "--no-renames"])))
+            .on(self.git.at(tree, ["diff-files", "--name-status", "-z", "--no-renames"]).unblinded())
             .output()
             .map_err(words)?;
         let (mut edited, mut listing) = (Vec::new(), items(&listing));

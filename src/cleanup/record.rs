@@ -109,6 +109,7 @@ impl<'a> Record<'a> {
         let some = |count: Option<u64>| count.map_or(tree == TreeFate::Kept, |count| count > 0);
         let unreached = some(look.observed.unreached);
         let detached = matches!(&look.head, Head::Detached(commit) if look.unreached.contains(commit));
+        let only_strays = !look.strays.is_empty() && work.untracked == Some(look.strays.len() as u64);
         let from_reflog = unreached && !(detached && look.unreached.len() == 1);
         let other_branch = matches!(look.head, Head::Branch(_));
         let moved =
@@ -120,7 +121,9 @@ impl<'a> Record<'a> {
                 let value = match *channel {
                     "tracked" => value(some(work.tracked), &saved_ref),
                     "staged" => value(some(work.staged), &saved_ref),
-                    "untracked" => value(some(work.untracked), &saved_ref),
+                    "untracked" => {
+                        value(some(work.untracked), if only_strays { &saved_files } else { &saved_ref })
+                    }
                     "ignored" => value(some(look.observed.ignored), &saved_files),
                     "flagged" => value(some(work.flagged), &saved_ref),
                     "nested" => value(some(work.nested), &saved_files),

@@ -61,10 +61,12 @@ fn save_into(
 ) -> Result<(), String> {
     let name = rescue_ref(&request.run, &request.lane);
     let words = |error: GitError| error.to_string();
-    rescue::pin(git, &repository.common_dir, &name, &look.unreached).map_err(words)?;
+    let mut held = look.unreached.clone();
+    rescue::pin(git, &repository.common_dir, &name, &held).map_err(words)?;
     let mut gone: Vec<&PathBuf> = Vec::new();
-    let nested: &[PathBuf] = if with_work { &look.nested } else { &[] };
-    for path in nested.iter().chain(&look.ignored) {
+    let (nested, strays): (&[PathBuf], &[PathBuf]) =
+        if with_work { (&look.nested, &look.strays) } else { (&[], &[]) };
+    for path in nested.iter().chain(strays).chain(&look.ignored) {
         if gone.iter().any(|gone| path.starts_with(gone)) {
             continue;
         }
@@ -80,18 +82,56 @@ fn save_into(
         gone.push(path);
     }
     if with_work {
-        let tips = snapshot(git, tree, entry)?;
+        let needed = needs_commit(git, tree, look).map_err(words)?;
+        let snapshot = snapshot(git, tree, entry)?;
+        if needed && snapshot.changes.is_none() {
+            return Err("work was seen, and no commit of it could be made".into());
+        }
+        let tips: Vec<CommitId> = snapshot.changes.into_iter().chain(snapshot.sides).collect();
         rescue::pin(git, &repository.common_dir, &name, &tips).map_err(words)?;
+        held.extend(tips);
+    }
+    if !held.is_empty() {
+        rescue::prove(git, &repository.common_dir, &name, &held, &request.base).map_err(words)?;
     }
     Ok(())
 }
 
-/// Returns commits that hold every change of the lane and every side of an operation under way, and
-/// proves it: the files differ in nothing from what was written.
-fn snapshot(git: &Git, tree: &Path, entry: &Entry) -> Result<Vec<CommitId>, String> {
+/// Returns whether the lane, its repositories and ignored files moved out, still holds what only a
+/// commit can save.
+fn needs_commit(git: &Git, tree: &Path, look: &Look) -> Result<bool, GitError> {
+    let listing = status(git, tree).output()?;
+    let seen = items(&listing).any(|item| !matches!(item[0], b'#' | b'!'));
+    Ok(seen || look.observed.work.flagged != Some(0))
+}
+
+/// What a lane holds, as commits.
+struct Snapshot {
+    /// Its changes, on top of what was staged; `None` where its files are what HEAD has.
+    changes: Option<CommitId>,
+    /// The sides of an operation under way.
+    sides: Vec<CommitId>,
+}
+
+/// Writes every change of the lane, and proves it: against an index of the written commit, which knows
+/// nothing of these files, each of them is compared by its content.
+fn snapshot(git: &Git, tree: &Path, entry: &Entry) -> Result<Snapshot, String> {
     let words = |error: GitError| error.to_string();
     let copy = IndexCopy::of(&entry.git_dir).map_err(|error| error.to_string())?;
-    let mut tips: Vec<CommitId> = rescue::worktree(git, tree, &copy).map_err(words)?.into_iter().collect();
+    let changes = rescue::worktree(git, tree, &copy).map_err(words)?;
+    let seat = Seat::Tree(tree);
+    let sides = rescue::commits_at(git, seat, &SIDES).map_err(words)?;
+    let mut sides: Vec<CommitId> = sides.into_iter().flatten().collect();
+    for file in SIDE_FILES {
+        let Ok(text) = fs::read_to_string(entry.git_dir.join(file)) else { continue };
+        sides.extend(CommitId::parse(text.trim()));
+    }
+    let written = changes.as_ref().map_or("HEAD", CommitId::as_str);
+    match (&changes, rescue::commits_at(git, seat, &["HEAD"]).map_err(words)?.as_slice()) {
+        // A branch without a commit, and nothing on disk: any file would have become a commit.
+        (None, [None]) => copy.empty(),
+        _ => copy.read(git, seat, written).map_err(words)?,
+    }
     let after = copy.on(status(git, tree)).output().map_err(words)?;
     for item in items(&after) {
         let differs = match item[0] {
@@ -103,13 +143,7 @@ fn snapshot(git: &Git, tree: &Path, entry: &Entry) -> Result<Vec<CommitId>, Stri
             return Err(format!("a change could not be written: {}", String::from_utf8_lossy(item)));
         }
     }
-    let sides = rescue::commits_at(git, Seat::Tree(tree), &SIDES).map_err(words)?;
-    tips.extend(sides.into_iter().flatten());
-    for file in SIDE_FILES {
-        let Ok(text) = fs::read_to_string(entry.git_dir.join(file)) else { continue };
-        tips.extend(CommitId::parse(text.trim()));
-    }
-    Ok(tips)
+    Ok(Snapshot { changes, sides })
 }
 
 /// Commits that an operation under way names by a ref of its own.

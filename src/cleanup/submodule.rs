@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::look::{GIT_LOCKS, OPERATIONS, status, unblinded};
+use super::look::{GIT_LOCKS, OPERATIONS, status};
 use crate::worktree::git::{Call, items, path_of};
 use crate::worktree::{Git, GitError};
 
@@ -32,7 +32,7 @@ pub(super) fn has_work(git: &Git, submodule: &Path) -> Result<bool, GitError> {
     if items(&listing).any(|item| item[0] != b'#') {
         return Ok(true);
     }
-    let flags = placed(unblinded(git.at(submodule, ["ls-files", "-v", "-z"]))).output()?;
+    let flags = placed(git.at(submodule, ["ls-files", "-v", "-z"]).unblinded()).output()?;
     if items(&flags).any(|item| item[0].is_ascii_lowercase() || item[0] == b'S') {
         return Ok(true);
     }

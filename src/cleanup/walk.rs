@@ -27,7 +27,7 @@ pub(super) struct Walk {
     /// Roots of repositories inside, and stray `.git` folders that hold something.
     pub nested: Vec<PathBuf>,
     /// Files in folders of submodules that were never filled: git shows none of them (measured).
-    pub strays: u64,
+    pub strays: Vec<PathBuf>,
 }
 
 impl Walk {
@@ -58,9 +58,7 @@ impl Walk {
                     return Err(io::Error::other(words));
                 } else if gitlinks.contains(&path) {
                     if item.path().join(".git").symlink_metadata().is_err() {
-                        let mut files = Vec::new();
-                        list_files(tree, &path, &mut files).map_err(in_tree)?;
-                        walk.strays += files.len() as u64;
+                        list_files(tree, &path, &mut walk.strays).map_err(in_tree)?;
                     }
                 } else {
                     open.push(path);

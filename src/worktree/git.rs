@@ -20,6 +20,18 @@ const COMMAND_TIME: Duration = Duration::from_secs(3600);
 /// How often a command is tried that loses against another process's `git worktree add`.
 const RACE_TRIES: u32 = 8;
 
+/// What a look forces over all configuration, so that none can hide a change.
+const UNBLINDED: [&str; 8] = [
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.checkStat=default",
+    "core.trustctime=true",
+    "core.ignoreStat=false",
+    "core.ignoreCase=false",
+    "core.quotePath=false",
+    "submodule.recurse=false",
+];
+
 /// Why a git command did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GitError {
@@ -211,6 +223,11 @@ impl Call {
     /// another git fail.
     pub fn reading(self) -> Call {
         self.env("GIT_OPTIONAL_LOCKS", "0")
+    }
+
+    /// Returns this as a look that no configuration of the user's can blind.
+    pub fn unblinded(self) -> Call {
+        UNBLINDED.into_iter().fold(self.reading(), Call::config)
     }
 
     /// Returns this with `bytes` to read.

@@ -210,6 +210,28 @@ pub fn pin(
     Err(last.unwrap_or(GitError::Unreadable { command: "update-ref".into(), detail: name.to_string() }))
 }
 
+/// Proves by reading it back that the ref `name` is there, reaches each of `tips`, and lacks no object
+/// of what `base` does not have.
+pub fn prove(
+    git: &Git,
+    common_dir: &Path,
+    name: &str,
+    tips: &[CommitId],
+    base: &CommitId,
+) -> Result<(), GitError> {
+    let missing = |detail: String| GitError::Unreadable { command: "rev-parse".into(), detail };
+    let call = git.inside(common_dir, ["rev-parse", "--verify", "--end-of-options"]);
+    let found = call.arg(format!("{name}^{{commit}}")).reading().commit()?;
+    for tip in tips {
+        let words = ["merge-base", "--is-ancestor", tip.as_str(), found.as_str()];
+        if !git.inside(common_dir, words).reading().asks()? {
+            return Err(missing(format!("{name} does not reach {}", tip.short())));
+        }
+    }
+    let words = ["rev-list", "--objects", "--quiet", found.as_str(), "--not", base.as_str()];
+    git.inside(common_dir, words).reading().output().map(|_| ())
+}
+
 fn join(
     git: &Git,
     common_dir: &Path,
@@ -240,10 +262,39 @@ impl IndexCopy {
         let copy = IndexCopy { path: git_dir.join("omg-index") };
         copy.discard();
         match fs::copy(git_dir.join("index"), &copy.path) {
-            Ok(_) => Ok(copy),
+            Ok(_) => copy.age().map(|()| copy),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(copy),
             Err(error) => Err(error),
         }
+    }
+
+    /// Makes the copy look older than every file, so that git compares each by its content. To a newer
+    /// index a file of the right size and times is as it was, also one that was edited in the second
+    /// in which git last saw it.
+    ///
+    /// One second after the epoch: 0 means "no time known" to git, and switches the check off.
+    fn age(&self) -> std::io::Result<()> {
+        let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        fs::File::options().append(true).open(&self.path)?.set_modified(old)
+    }
+
+    fn aged(&self) -> Result<(), GitError> {
+        self.age().map_err(|error| GitError::Unreadable {
+            command: "index".into(),
+            detail: format!("{}: {error}", self.path.display()),
+        })
+    }
+
+    /// Makes the copy one without files.
+    pub fn empty(&self) {
+        self.discard();
+    }
+
+    /// Fills the copy with the files of `commit` and nothing else: it remembers no file's size or time,
+    /// and has no flags.
+    pub fn read(&self, git: &Git, seat: Seat<'_>, commit: &str) -> Result<(), GitError> {
+        self.discard();
+        self.on(seat.call(git, &["read-tree", "--no-sparse-checkout", commit])).output().map(|_| ())
     }
 
     /// Returns `call` working on the copy.
@@ -263,6 +314,7 @@ impl IndexCopy {
             for flag in ["--no-assume-unchanged", "--no-skip-worktree"] {
                 let words = ["update-index", flag, "-z", "--stdin"];
                 self.on(seat.call(git, &words)).feed(names.clone()).output()?;
+                self.aged()?;
             }
         }
         Ok(hidden)
@@ -298,7 +350,7 @@ pub fn worktree(git: &Git, path: &Path, index: &IndexCopy) -> Result<Option<Comm
     let before = staged(git, seat, index)?;
     index.unhide(git, seat)?;
     index
-        .on(git.at(path, ["add", "--all", "--sparse", "--", ":/"]))
+        .on(git.at(path, ["add", "--all", "--sparse", "--", ":/"]).unblinded())
         .config("core.safecrlf=false")
         .output()?;
     let tree = index.on(git.at(path, ["write-tree"])).line()?;

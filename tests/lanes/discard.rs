@@ -141,3 +141,97 @@ fn a_process_at_work_is_not_discarded() {
     child.wait().unwrap();
     lane.assert_removed(BranchFate::Deleted, "clean");
 }
+
+/// Edits a tracked file to the same size in the very second in which it was checked out, and returns a
+/// second later, when an index written anew would look newer than the file.
+fn racy(world: &World, edit: impl Fn(&Swept<'_>)) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let lane = world.request_only();
+    world.acquire("api", crate::support::NEW).unwrap();
+    edit(&lane);
+    let index = fs::metadata(world.repo.join(".git/worktrees/api/index")).unwrap().mtime();
+    let edited = fs::metadata(lane.path().join("b.txt")).unwrap().ctime();
+    let now = || std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() as i64;
+    while now() <= edited {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    index == edited
+}
+
+#[test]
+fn an_edit_in_the_second_of_the_checkout_is_saved() {
+    for flag in [None, Some("--assume-unchanged"), Some("--skip-worktree")] {
+        let world = (0..20)
+            .map(|_| World::new())
+            .find(|world| {
+                racy(world, |lane| {
+                    if let Some(flag) = flag {
+                        lane.git(&["update-index", flag, "b.txt"]);
+                    }
+                    lane.write("b.txt", "B\n");
+                })
+            })
+            .expect("no edit fell into the second of its checkout");
+        let mut lane = world.request_only();
+        let channel = if flag.is_some() { "flagged" } else { "tracked" };
+        lane.assert_kept(if flag.is_some() { "hidden-edits" } else { "uncommitted" }, channel);
+        lane.request.policy = Policy::Discard;
+        let outcome = lane.assert_removed(BranchFate::Deleted, "clean");
+        assert_eq!(value(&outcome, channel), format!("saved: {RESCUED}"), "{flag:?}");
+        assert_eq!(world.git(&world.repo, &["show", &format!("{RESCUED}:b.txt")]), "B", "{flag:?}");
+    }
+}
+
+#[test]
+fn what_the_users_configuration_hides_is_saved() {
+    for (setting, value) in
+        [("core.trustctime", "false"), ("core.checkStat", "minimal"), ("core.ignoreStat", "true")]
+    {
+        let world = World::new();
+        let lane = discarded(&world);
+        world.git(&world.repo, &["config", setting, value]);
+        let file = lane.path().join("b.txt");
+        let before = fs::metadata(&file).unwrap().modified().unwrap();
+        lane.write("b.txt", "B\n");
+        fs::File::options().append(true).open(&file).unwrap().set_modified(before).unwrap();
+        let outcome = lane.assert_removed(BranchFate::Deleted, "clean");
+        assert_eq!(crate::support::value(&outcome, "tracked"), format!("saved: {RESCUED}"), "{setting}");
+        assert_eq!(world.git(&world.repo, &["show", &format!("{RESCUED}:b.txt")]), "B", "{setting}");
+    }
+}
+
+#[test]
+fn files_in_the_folder_of_an_empty_submodule_are_saved() {
+    let world = World::new();
+    let zero = world.base().to_string();
+    world.git(&world.repo, &["update-index", "--add", "--cacheinfo", &format!("160000,{zero},sub")]);
+    world.git(&world.repo, &["commit", "-q", "-m", "a submodule"]);
+    let lane = discarded(&world);
+    lane.write("sub/notes.txt", "work\n");
+    lane.write("b.txt", "edited\n");
+    let outcome = lane.assert_removed(BranchFate::Deleted, "clean");
+    assert_eq!(fs::read_to_string(world.rescued().join("sub/notes.txt")).unwrap(), "work\n");
+    assert_eq!(value(&outcome, "untracked"), format!("saved: {}", world.rescued().display()));
+}
+
+#[test]
+fn a_rescue_that_reaches_no_ref_keeps_the_tree() {
+    let world = World::new();
+    let lane = discarded(&world);
+    lane.write("b.txt", "edited\n");
+    // Refs are paths to git: below this one none can be a commit.
+    world.git(&world.repo, &["update-ref", &format!("{RESCUED}/deep"), "main"]);
+    lane.assert_kept("rescue-failed", "tracked");
+}
+
+#[test]
+fn a_repository_inside_alone_needs_no_commit() {
+    let world = World::new();
+    let lane = discarded(&world);
+    let nest = lane.path().join("nest");
+    fs::create_dir(&nest).unwrap();
+    world.git(&nest, &["init", "-q"]);
+    world.git(&nest, &["commit", "-q", "--allow-empty", "-m", "inner"]);
+    lane.assert_removed(BranchFate::Deleted, "clean");
+    assert!(world.rescued().join("nest/.git/HEAD").exists());
+}
