@@ -25,7 +25,6 @@ use crate::worktree::{
 /// Judges one lane and removes what may go.
 pub(super) fn sweep(git: &Git, repository: &Repository, request: &SweepRequest) -> CleanupOutcome {
     let until = Instant::now() + request.time;
-    let looking = git.until(until);
     let record = Record::new(request);
     let (aside, gone) = match (set_aside(&request.path), gone_aside(&request.path)) {
         (Ok(aside), Ok(gone)) => (aside, gone),
@@ -38,6 +37,7 @@ pub(super) fn sweep(git: &Git, repository: &Repository, request: &SweepRequest) 
         }
         Err(error) => return record.kept(Reason::Unreadable, &error.to_string()),
     };
+    let looking = git.until(until).looking_at(&request.path);
     let sweep =
         Sweep { looking: &looking, acting: git, repository, request, record, aside, gone, _lane: lane };
     let outcome = sweep.run();

@@ -2,11 +2,16 @@
 //!
 //! Knows how git is called and how it fails; nothing of lanes. Locale, prompts and everything that
 //! points git elsewhere are settled by [`Environment::for_git`].
-#![expect(clippy::disallowed_methods, reason = "bounds the time of a git child; retries after a pause")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "bounds the time of a git child; retries after a pause; probes a file system"
+)]
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{self, File, Permissions};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -111,12 +116,20 @@ pub struct Git {
     hooks: Environment,
     until: Option<Instant>,
     stop: Option<Stop>,
+    /// Whether the lane's file system keeps executable bits; `true` until somebody has looked.
+    executable_bits: bool,
 }
 
 impl Git {
     /// Returns a caller of git for a process that was started with `environment`.
     pub fn new(environment: &Environment) -> Git {
-        Git { environment: environment.for_git(), hooks: environment.for_child(&[]), until: None, stop: None }
+        Git {
+            environment: environment.for_git(),
+            hooks: environment.for_child(&[]),
+            until: None,
+            stop: None,
+            executable_bits: true,
+        }
     }
 
     /// Returns this with every command ended where `stop` asks for it.
@@ -128,6 +141,17 @@ impl Git {
     /// Returns this with every command ended at `until`.
     pub fn until(&self, until: Instant) -> Git {
         Git { until: Some(until), ..self.clone() }
+    }
+
+    /// Returns this for looks at the lane at `path`: where its file system keeps executable bits, a
+    /// changed one is seen whatever the user's configuration says; where it does not, the configuration
+    /// holds, or every lane would look edited.
+    pub fn looking_at(&self, path: &Path) -> Git {
+        // What cannot be found out is looked at strictly: that keeps more, and loses nothing.
+        let executable_bits = super::lock::beside(path, ".omg-probe-")
+            .and_then(|probe| keeps_executable_bits(&probe))
+            .unwrap_or(true);
+        Git { executable_bits, ..self.clone() }
     }
 
     /// Returns whether the time given by [`Git::until`] is over.
@@ -145,6 +169,7 @@ impl Git {
             stdin: Input::Nothing,
             until: self.until,
             stop: self.stop.clone(),
+            executable_bits: self.executable_bits,
         };
         call.args(arguments)
     }
@@ -165,6 +190,7 @@ impl Git {
             stdin: Input::Nothing,
             until: self.until,
             stop: self.stop.clone(),
+            executable_bits: self.executable_bits,
         }
     }
 
@@ -189,6 +215,7 @@ pub struct Call {
     stdin: Input,
     until: Option<Instant>,
     stop: Option<Stop>,
+    executable_bits: bool,
 }
 
 impl Call {
@@ -227,7 +254,8 @@ impl Call {
 
     /// Returns this as a look that no configuration of the user's can blind.
     pub fn unblinded(self) -> Call {
-        UNBLINDED.into_iter().fold(self.reading(), Call::config)
+        let bits = self.executable_bits.then_some("core.fileMode=true");
+        UNBLINDED.into_iter().chain(bits).fold(self.reading(), Call::config)
     }
 
     /// Returns this with `bytes` to read.
@@ -295,6 +323,7 @@ impl Call {
                 },
                 until: self.until,
                 stop: self.stop.clone(),
+                executable_bits: self.executable_bits,
             };
             match again.output() {
                 Err(error) if error.is_foreign_race() => std::thread::sleep(pause),
@@ -324,6 +353,21 @@ impl Call {
             outcome => Err(GitError::Failed { command: self.subcommand, code: outcome.code, stderr }),
         }
     }
+}
+
+/// Returns whether the file system of `probe`, a name that is free, keeps executable bits: a new file
+/// has none, and one that is set is there.
+fn keeps_executable_bits(probe: &Path) -> io::Result<bool> {
+    let executable = |file: &File| file.metadata().map(|found| found.permissions().mode() & 0o100 != 0);
+    let _ = fs::remove_file(probe);
+    let file = File::create_new(probe)?;
+    let kept = (|| {
+        let at_first = executable(&file)?;
+        file.set_permissions(Permissions::from_mode(0o700))?;
+        Ok(!at_first && executable(&file)?)
+    })();
+    let _ = fs::remove_file(probe);
+    kept
 }
 
 /// Returns the items of a `-z` listing.
@@ -358,6 +402,21 @@ mod tests {
         assert_eq!(call.environment.text("GIT_OPTIONAL_LOCKS"), Some("0"));
         assert_eq!(call.environment.text("LC_ALL"), Some("C"));
         assert_eq!(call.environment.get("GIT_DIR"), None);
+    }
+
+    #[test]
+    fn executable_bits_are_looked_at_where_the_file_system_keeps_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let probe = folder.path().join("probe");
+        assert!(keeps_executable_bits(&probe).unwrap());
+        assert!(keeps_executable_bits(&folder.path().join("none/probe")).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let forced = |git: &Git| {
+            let call = git.at(Path::new("/"), ["status"]).unblinded();
+            call.argv.iter().any(|word| word == "core.fileMode=true")
+        };
+        assert!(forced(&git()) && forced(&git().looking_at(&folder.path().join("none/lane"))));
+        assert!(!forced(&Git { executable_bits: false, ..git() }));
     }
 
     #[test]

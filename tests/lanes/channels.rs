@@ -376,3 +376,43 @@ fn overlay_edited() {
         lane.assert_kept("overlay-edited", "overlay");
     }
 }
+
+#[test]
+fn a_lone_executable_bit_is_work_whatever_the_configuration_says() {
+    use std::os::unix::fs::PermissionsExt;
+    for hidden in [false, true] {
+        let world = World::new();
+        world.git(&world.repo, &["config", "core.fileMode", "false"]);
+        let mut lane = world.swept();
+        if hidden {
+            lane.git(&["update-index", "--assume-unchanged", "b.txt"]);
+        }
+        fs::set_permissions(lane.path().join("b.txt"), fs::Permissions::from_mode(0o755)).unwrap();
+        if hidden {
+            lane.assert_kept("hidden-edits", "flagged");
+        } else {
+            lane.assert_kept("uncommitted", "tracked");
+        }
+        lane.request.policy = omg::cleanup::Policy::Discard;
+        lane.assert_removed(BranchFate::Deleted, "clean");
+        let saved = world.git(&world.repo, &["ls-tree", crate::support::RESCUED, "b.txt"]);
+        assert!(saved.starts_with("100755 "), "{saved}");
+    }
+}
+
+#[test]
+fn a_clean_lane_goes_where_executable_bits_are_not_looked_at() {
+    let world = World::new();
+    world.git(&world.repo, &["config", "core.fileMode", "false"]);
+    let lane = world.swept();
+    lane.assert_removed(BranchFate::Deleted, "clean");
+}
+
+#[test]
+fn a_file_that_differs_in_case_alone_is_work() {
+    let world = World::new();
+    world.git(&world.repo, &["config", "core.ignoreCase", "true"]);
+    let lane = world.swept();
+    lane.write("B.TXT", "b\n");
+    lane.assert_kept("uncommitted", "untracked");
+}
