@@ -20,7 +20,7 @@ use crate::worktree::git::{Call, items, path_of};
 use crate::worktree::lane::{Lock, Phase, Receipt};
 use crate::worktree::rescue::{IndexCopy, Seat, unreached};
 use crate::worktree::{Entry, Git, GitError, Repository, branch_tip, checked_out_at, half_made, lock_of};
-use crate::worktree::{marked, receipt};
+use crate::worktree::{is_of_lane, marked, receipt};
 
 /// What marks an operation under way, in a lane's git folder.
 pub(super) const OPERATIONS: [&str; 9] = [
@@ -181,7 +181,8 @@ impl Looker<'_> {
         if answer != expected {
             return Err(format!("{}: git takes it for {}", tree.display(), answer.display()));
         }
-        Ok(Folder::Lane)
+        let ours = is_of_lane(self.git, self.repository, entry, &self.request.lane_request());
+        Ok(if ours.map_err(|error| error.to_string())? { Folder::Lane } else { Folder::Foreign })
     }
 
     fn tip(&self, entry: Option<&Entry>) -> Result<Tip, GitError> {

@@ -3,7 +3,8 @@
 //! Nothing is reset, forced or pruned wholesale; what could not be read is never acted on.
 
 use super::lane::{
-    BranchState, Content, LaneRequest, LaneState, Lock, Phase, Place, Receipt, Registration, lock_reason,
+    BranchState, Content, HeadSign, LaneRequest, LaneState, Lock, Phase, Place, Receipt, Registration,
+    lock_reason,
 };
 use super::{AcquireClass, AcquireFault};
 
@@ -108,7 +109,7 @@ fn occupied(
     content: Option<&Content>,
     request: &LaneRequest,
 ) -> AcquirePlan {
-    let Registration::Entry { whole, lock, receipt } = registration else {
+    let Registration::Entry { whole, lock, receipt, head } = registration else {
         return refuse(not_this_lanes(request));
     };
     let begun = match receipt {
@@ -121,9 +122,21 @@ fn occupied(
     };
     // From here on no receipt says that the lane was ever complete.
     let history = request.history;
+    // A node can delete a receipt, and a user can put a worktree of their own in the lane's place: the
+    // journal knows of lanes, not of this tree. It must bear the lane's name somewhere itself.
+    let bears_our_name = *lock == Lock::Ours
+        || match head {
+            HeadSign::Marked => true,
+            HeadSign::OnBranch => ownership(branch, request) != Ownership::Foreign,
+            HeadSign::Other => false,
+        };
+    if !begun && !bears_our_name {
+        return refuse(not_this_lanes(request));
+    }
     let was_handed_out = history.branch_made_by_run || history.kept_by_earlier_leg;
-    if !begun && was_handed_out && !history.acquire_open {
-        // A node can delete a receipt; the journal's word stands above it.
+    let is_bare = history.acquire_open && content == Some(&Content::Nothing);
+    if !begun && was_handed_out && !is_bare {
+        // A node was in it: what is missing, it deleted.
         return if *whole { AcquirePlan::Reuse } else { refuse(broken(request)) };
     }
     // Both names of ours, on the lock and in the branch's reflog, prove it without the journal.
@@ -214,7 +227,7 @@ fn not_this_lanes(request: &LaneRequest) -> AcquireFault {
     refused(
         request,
         "is registered as a worktree, and not by this lane",
-        format!("see what it holds, then `git worktree remove {}`, and resume", request.path.display()),
+        format!("move it away (`git worktree move {} NEW-PATH`), then resume", request.path.display()),
     )
 }
 

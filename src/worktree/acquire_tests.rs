@@ -29,7 +29,12 @@ fn at(tip: &str, marked: bool) -> BranchState {
 }
 
 fn entry(whole: bool, lock: Lock, receipt: Receipt) -> Registration {
-    Registration::Entry { whole, lock, receipt }
+    Registration::Entry { whole, lock, receipt, head: HeadSign::Other }
+}
+
+/// An entry that nobody locked and without a receipt.
+fn unnamed(head: HeadSign) -> Registration {
+    Registration::Entry { whole: true, lock: Lock::None, receipt: Receipt::None, head }
 }
 
 fn state(place: Place, registration: Registration, branch: BranchState) -> LaneState {
@@ -114,21 +119,38 @@ fn a_whole_lane_is_reused_whatever_its_branch() {
 }
 
 #[test]
-fn a_lane_whose_receipt_a_node_deleted_is_reused_on_the_journals_word() {
-    let bare = lane(entry(true, Lock::None, Receipt::None), Some(Content::Foreign("work".into())));
-    check(&bare, MADE, AcquirePlan::Reuse);
-    check_refusal(&bare, NEW, AcquireClass::LaneRefused, "not by this lane");
+fn a_lane_whose_receipt_a_node_deleted_is_reused_where_it_bears_our_name() {
+    let work = Some(Content::Foreign("work".into()));
+    for registration in
+        [entry(true, Lock::Ours, Receipt::None), unnamed(HeadSign::Marked), unnamed(HeadSign::OnBranch)]
+    {
+        let bare = lane(registration, work.clone());
+        check(&bare, MADE, AcquirePlan::Reuse);
+        check(&bare, KEPT, AcquirePlan::Reuse);
+        let open = LaneHistory { acquire_open: true, ..MADE };
+        check(&bare, open, AcquirePlan::Reuse);
+        // A node deleted what is missing; nothing is written anew.
+        check(&LaneState { content: Some(Content::OnlyCheckout), ..bare }, open, AcquirePlan::Reuse);
+    }
+    for history in [NEW, OPEN, MADE, KEPT] {
+        let strange = lane(unnamed(HeadSign::Other), Some(Content::OnlyCheckout));
+        check_refusal(&strange, history, AcquireClass::LaneRefused, "not by this lane");
+    }
+    // A branch that is not ours proves nothing.
+    let strange = lane(unnamed(HeadSign::OnBranch), Some(Content::OnlyCheckout));
+    check_refusal(&strange, NEW, AcquireClass::LaneRefused, "not by this lane");
 }
 
 #[test]
 fn a_half_made_lane_is_finished_where_it_holds_nothing_of_anyones() {
-    for (lock, receipt) in [
-        (Lock::Ours, Receipt::Ours(Phase::Creating)),
-        (Lock::Ours, Receipt::None),
-        (Lock::Initializing, Receipt::None),
-        (Lock::None, Receipt::None),
+    for (lock, receipt, head) in [
+        (Lock::Ours, Receipt::Ours(Phase::Creating), HeadSign::Other),
+        (Lock::Ours, Receipt::None, HeadSign::Other),
+        (Lock::Initializing, Receipt::None, HeadSign::OnBranch),
+        (Lock::None, Receipt::None, HeadSign::OnBranch),
     ] {
-        let half = |whole, content| lane(entry(whole, lock.clone(), receipt), content);
+        let half =
+            |whole, content| lane(Registration::Entry { whole, lock: lock.clone(), receipt, head }, content);
         check(&half(true, Some(Content::Nothing)), OPEN, AcquirePlan::Finish);
         check(&half(true, Some(Content::OnlyCheckout)), OPEN, AcquirePlan::Finish);
         check(&half(false, Some(Content::Nothing)), OPEN, AcquirePlan::Redo);
@@ -138,6 +160,9 @@ fn a_half_made_lane_is_finished_where_it_holds_nothing_of_anyones() {
         check_refusal(&foreign, OPEN, AcquireClass::LaneRefused, "notes.txt");
         check_refusal(&half(true, None), OPEN, AcquireClass::AcquireFailed, "could not be read");
     }
+    // A git killed amid somebody's `worktree add`.
+    let half = lane(entry(true, Lock::Initializing, Receipt::None), Some(Content::Nothing));
+    check_refusal(&half, OPEN, AcquireClass::LaneRefused, "not by this lane");
 }
 
 #[test]
@@ -222,7 +247,9 @@ fn every_combination_keeps_the_promises() {
                 Receipt::Foreign,
                 Receipt::Damaged,
             ] {
-                registrations.push(entry(whole, lock.clone(), receipt));
+                for head in [HeadSign::Other, HeadSign::OnBranch, HeadSign::Marked] {
+                    registrations.push(Registration::Entry { whole, lock: lock.clone(), receipt, head });
+                }
             }
         }
     }
@@ -264,7 +291,7 @@ fn every_combination_keeps_the_promises() {
             }
         }
     }
-    assert_eq!(seen, 9 * 50 * 10 * 4 * 3 * 8);
+    assert_eq!(seen, 9 * 146 * 10 * 4 * 3 * 8);
 }
 
 fn unread_or<T: Clone>(values: &[T]) -> Vec<Option<T>> {
@@ -283,14 +310,17 @@ fn promises(state: &LaneState, request: &LaneRequest) {
     let vacant = matches!(state.place, Some(Place::Absent | Place::Empty));
     let is_lane = state.place == Some(Place::Lane);
     assert!(!acts || vacant || is_lane, "touches what is not a lane: {state:?} {plan:?}");
-    let (whole, lock, receipt) = match &state.registration {
-        Some(Registration::Entry { whole, lock, receipt }) => (*whole, Some(lock), *receipt),
-        Some(Registration::None) | None => (false, None, Receipt::None),
+    let (whole, lock, receipt, head) = match &state.registration {
+        Some(Registration::Entry { whole, lock, receipt, head }) => (*whole, Some(lock), *receipt, *head),
+        Some(Registration::None) | None => (false, None, Receipt::None, HeadSign::Other),
     };
     let destroys = matches!(plan, AcquirePlan::DropStale | AcquirePlan::Redo);
     if destroys {
         assert!(!matches!(lock, Some(Lock::Foreign(_))), "breaks a lock: {state:?}");
         assert!(!matches!(receipt, Receipt::Foreign | Receipt::Damaged), "another lane's: {state:?}");
+    }
+    if acts && is_lane && receipt == Receipt::None && head == HeadSign::Other {
+        assert_eq!(lock, Some(&Lock::Ours), "takes a tree without our name: {state:?} {plan:?}");
     }
     match plan {
         AcquirePlan::Create => {

@@ -47,8 +47,9 @@ pub fn lock_reason(run: &RunId) -> String {
     format!("omg run {run}")
 }
 
-/// Returns the first words in the reflog of a branch that an acquire of this very lane made. They
-/// prove whose branch it is even where the process died before its receipt.
+/// Returns the words with which an acquire of this very lane begins the reflog of the branch that it
+/// makes, and which it leaves in the one of the lane's HEAD. They prove whose they are even where the
+/// process died before its receipt, or a node deleted that.
 pub fn branch_mark(run: &RunId, lane: &LaneName) -> String {
     format!("omg: lane {lane} of run {run}")
 }
@@ -107,7 +108,20 @@ pub enum Registration {
         lock: Lock,
         /// The receipt in it.
         receipt: Receipt,
+        /// What its HEAD says of whose it is.
+        head: HeadSign,
     },
+}
+
+/// What the HEAD of an entry says of whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadSign {
+    /// Nothing.
+    Other,
+    /// It stands on the lane's branch.
+    OnBranch,
+    /// Its reflog has the words of an acquire of this very lane.
+    Marked,
 }
 
 /// Who locked a worktree.

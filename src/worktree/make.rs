@@ -279,8 +279,9 @@ impl Act<'_> {
         self.write(&entry, Phase::Creating)?;
         // A bare repository, or core.logAllRefUpdates=false, begins no reflog of itself; one that is
         // there is written to. Without it cleanup could prove nothing.
+        let mark = branch_mark(&request.run, &request.lane);
         self.git
-            .at(&request.path, ["update-ref", "--create-reflog", "-m", "omg: acquired", "HEAD", "HEAD"])
+            .at(&request.path, ["update-ref", "--create-reflog", "-m", &mark, "HEAD", "HEAD"])
             .output()
             .map_err(|error| self.git(&error))?;
         Ok(entry)

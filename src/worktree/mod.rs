@@ -29,7 +29,8 @@ pub use lane::{LaneHistory, LaneRequest};
 pub(crate) use lock::{LaneLock, RepositoryLock};
 pub(crate) use make::{lock as lock_worktree, unlock as unlock_worktree, unregister};
 pub(crate) use observe::{
-    Entry, checked_out_at, entry_for, gone_aside, half_made, lock_of, marked, set_aside, tip as branch_tip,
+    Entry, checked_out_at, entry_for, gone_aside, half_made, is_of_lane, lock_of, marked, set_aside,
+    tip as branch_tip,
 };
 pub use sight::CommittedFile;
 

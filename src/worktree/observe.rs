@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use super::git::{Git, GitError, items, path_of};
 use super::lane::{
-    BranchState, Content, LaneRequest, LaneState, Lock, Phase, Place, Receipt, Registration, branch_mark,
-    lock_reason,
+    BranchState, Content, HeadSign, LaneRequest, LaneState, Lock, Phase, Place, Receipt, Registration,
+    branch_mark, lock_reason,
 };
 use super::lock::beside;
 use super::{Repository, receipt};
@@ -113,7 +113,7 @@ pub fn lock_of(entry: &Entry, run: &RunId) -> Lock {
 pub(super) fn observe(git: &Git, repository: &Repository, request: &LaneRequest) -> LaneState {
     let entry = entry_for(repository, &request.path);
     let place = entry.as_ref().ok().and_then(|entry| place(repository, &request.path, entry.as_ref()).ok());
-    let registration = entry.as_ref().ok().map(|entry| registration(entry.as_ref(), request));
+    let registration = entry.as_ref().ok().and_then(|entry| registration(git, entry.as_ref(), request).ok());
     let content = match (&entry, &place, &registration) {
         (Ok(Some(entry)), Some(Place::Lane), Some(registration)) if !was_finished(registration) => {
             content(git, request, entry).ok()
@@ -136,14 +136,55 @@ fn was_finished(registration: &Registration) -> bool {
     )
 }
 
-fn registration(entry: Option<&Entry>, request: &LaneRequest) -> Registration {
-    match entry {
-        None => Registration::None,
-        Some(entry) => Registration::Entry {
-            whole: entry.whole,
-            lock: lock_of(entry, &request.run),
-            receipt: receipt::read(&entry.git_dir, request),
-        },
+fn registration(git: &Git, entry: Option<&Entry>, request: &LaneRequest) -> Result<Registration, GitError> {
+    let Some(entry) = entry else { return Ok(Registration::None) };
+    let receipt = receipt::read(&entry.git_dir, request);
+    let wanted = entry.whole && receipt == Receipt::None;
+    let head = if wanted { head_sign(git, entry, request)? } else { HeadSign::Other };
+    Ok(Registration::Entry { whole: entry.whole, lock: lock_of(entry, &request.run), receipt, head })
+}
+
+/// Returns whether the worktree of `entry` is this very lane's, and not one that somebody put in its
+/// place.
+pub(crate) fn is_of_lane(
+    git: &Git,
+    repository: &Repository,
+    entry: &Entry,
+    request: &LaneRequest,
+) -> Result<bool, GitError> {
+    match receipt::read(&entry.git_dir, request) {
+        Receipt::Ours(_) => return Ok(true),
+        Receipt::Foreign | Receipt::Damaged => return Ok(false),
+        Receipt::None if lock_of(entry, &request.run) == Lock::Ours => return Ok(true),
+        Receipt::None if !entry.whole => return Ok(false),
+        Receipt::None => {}
+    }
+    match head_sign(git, entry, request)? {
+        HeadSign::Marked => Ok(true),
+        HeadSign::OnBranch if request.history.branch_made_by_run => Ok(true),
+        HeadSign::OnBranch => {
+            marked(git, &repository.common_dir, &request.run, &request.lane, &request.branch)
+        }
+        HeadSign::Other => Ok(false),
+    }
+}
+
+/// Asks git, not the file: HEAD may be a stub (reftable).
+fn head_sign(git: &Git, entry: &Entry, request: &LaneRequest) -> Result<HeadSign, GitError> {
+    let call = |words: &[&str]| git.inside(&entry.git_dir, words).reading();
+    if call(&["reflog", "exists", "HEAD"]).asks()? {
+        let mark = branch_mark(&request.run, &request.lane);
+        match call(&["log", "-g", "-z", "--format=%gs", "HEAD", "--"]).output() {
+            Ok(log) if items(&log).any(|words| words == mark.as_bytes()) => return Ok(HeadSign::Marked),
+            // A branch without a commit has a log that git does not print.
+            Ok(_) | Err(GitError::Failed { code: Some(128), .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match call(&["symbolic-ref", "--quiet", "HEAD"]).line() {
+        Ok(name) if name == request.branch_ref() => Ok(HeadSign::OnBranch),
+        Ok(_) | Err(GitError::Failed { code: Some(1 | 128), .. }) => Ok(HeadSign::Other),
+        Err(error) => Err(error),
     }
 }
 

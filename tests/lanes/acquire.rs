@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Barrier;
 
+use omg::worktree::lane::LaneHistory;
 use omg::worktree::{AcquireClass, How, Worktrees};
 
-use crate::support::{KEPT, MADE, NEW, OPEN, World};
+use crate::support::{KEPT, MADE, NEW, OPEN, World, listing};
 
 #[test]
 fn absent_is_created_at_base_and_locked() {
@@ -381,4 +382,56 @@ fn two_processes_on_one_repository_share_lanes() {
     }
     assert_eq!(world.entries().len(), 8);
     assert_eq!(world.acquire("l7", OPEN).unwrap().how, How::Reused);
+}
+
+#[test]
+fn a_users_worktree_in_the_place_of_a_lane_is_refused_and_left() {
+    for (words, history) in [
+        (vec!["-b", "foo"], KEPT),
+        (vec!["-b", "foo"], LaneHistory { acquire_open: true, ..KEPT }),
+        (vec!["--detach"], MADE),
+    ] {
+        let world = World::new();
+        let request = world.lane("api", history);
+        let lane = world.acquire("api", NEW).unwrap();
+        world.worktrees().release(&world.repository(), &request).unwrap();
+        world.git(&world.repo, &["worktree", "remove", lane.path.to_str().unwrap()]);
+        let path = lane.path.to_str().unwrap();
+        let mut call = vec!["worktree", "add", "-q", path];
+        call.extend(&words);
+        world.git(&world.repo, &call);
+        fs::write(lane.path.join("b.txt"), "the user's\n").unwrap();
+        let before = (listing(&lane.path), listing(&world.repo.join(".git/worktrees")));
+        let fault = world.acquire("api", history).unwrap_err();
+        assert_eq!(fault.class, AcquireClass::LaneRefused, "{fault}");
+        assert!(fault.detail.contains("not by this lane") && fault.hint.contains("git worktree move"));
+        assert_eq!((listing(&lane.path), listing(&world.repo.join(".git/worktrees"))), before);
+    }
+}
+
+#[test]
+fn a_lane_whose_receipt_a_node_deleted_is_known_by_what_else_bears_its_name() {
+    let world = World::new();
+    let lane = world.acquire("api", NEW).unwrap();
+    let receipt = lane.git_dir.join("omg-lane.json");
+    // By the lock; then, as a kept lane has none, by its branch; then by its own HEAD's reflog.
+    fs::remove_file(&receipt).unwrap();
+    assert_eq!(world.acquire("api", MADE).unwrap().how, How::Reused);
+    world.worktrees().release(&world.repository(), &world.lane("api", MADE)).unwrap();
+    fs::remove_file(&receipt).unwrap();
+    assert_eq!(world.acquire("api", KEPT).unwrap().how, How::Reused);
+    world.worktrees().release(&world.repository(), &world.lane("api", MADE)).unwrap();
+    fs::remove_file(&receipt).unwrap();
+    world.git(&lane.path, &["checkout", "-q", "-b", "the-nodes-own"]);
+    assert_eq!(world.acquire("api", KEPT).unwrap().how, How::Reused);
+}
+
+#[test]
+fn a_deletion_is_not_undone_where_a_node_deleted_the_receipt_too() {
+    let world = World::new();
+    let lane = world.acquire("api", NEW).unwrap();
+    fs::remove_file(lane.git_dir.join("omg-lane.json")).unwrap();
+    fs::remove_file(lane.path.join("b.txt")).unwrap();
+    assert_eq!(world.acquire("api", LaneHistory { acquire_open: true, ..MADE }).unwrap().how, How::Reused);
+    assert!(!lane.path.join("b.txt").exists());
 }

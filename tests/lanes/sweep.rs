@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use omg::cleanup::fake::FakeSweeper;
-use omg::cleanup::{BranchFate, GitSweeper, RefusingSweeper, Sweeper, TreeFate};
+use omg::cleanup::{BranchFate, GitSweeper, Policy, RefusingSweeper, Sweeper, TreeFate};
 
 use crate::support::{KEPT, MADE, NEW, RESCUED, World, listing, value};
 use omg::worktree::How;
@@ -429,4 +429,18 @@ fn real_and_fake_keep_one_contract_and_what_was_not_provided_keeps() {
     assert_eq!(fake.requests().len(), 2);
     let refused = RefusingSweeper.sweep(&repository, &lane.request);
     assert_eq!((refused.tree, refused.reason.as_str()), (TreeFate::Kept, "refused"));
+}
+
+#[test]
+fn a_users_worktree_in_the_place_of_a_lane_is_left() {
+    for policy in [Policy::Safe, Policy::Discard] {
+        let world = World::new();
+        let mut lane = world.swept();
+        lane.request.policy = policy;
+        let path = lane.path().to_str().unwrap();
+        world.git(&world.repo, &["worktree", "remove", "-f", "-f", path]);
+        world.git(&world.repo, &["worktree", "add", "-q", path, "-b", "foo"]);
+        lane.assert_kept("not-the-lane", "");
+        assert!(world.has("refs/heads/foo"));
+    }
 }
