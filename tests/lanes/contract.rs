@@ -6,11 +6,12 @@ use std::path::Path;
 
 use omg::ids::LaneName;
 use omg::worktree::fake::FakeWorktrees;
+use omg::worktree::lane::{LaneHistory, LaneRequest};
 use omg::worktree::{
     AcquireClass, AcquireFault, How, NotInLanes, RefusingWorktrees, Repository, WorktreeError, Worktrees,
 };
 
-use crate::support::{MADE, NEW, World};
+use crate::support::{KEPT, MADE, NEW, World, listing};
 
 fn keeps_the_contract(worktrees: &dyn Worktrees, world: &World) {
     let repository = worktrees.discover(&world.repo).unwrap();
@@ -166,13 +167,54 @@ fn preflight_names_what_is_in_the_way_and_makes_nothing() {
     assert_eq!(fs::read_dir(world.repo.join(".git")).unwrap().count(), before);
     assert!(!world.lanes.exists());
     world.git(&world.repo, &["branch", "-m", "omg", "omg/r1/a/deep"]);
-    world.git(&world.repo, &["branch", "omg/r1/b"]);
     let found = world.worktrees().preflight(&world.repository(), &lanes).unwrap();
-    let messages: Vec<&str> = found.iter().map(|obstacle| obstacle.message.as_str()).collect();
-    assert_eq!(messages.len(), 2, "{messages:?}");
-    assert!(messages[0].contains("omg/r1/a/deep") && messages[1].contains("did not make it"), "{messages:?}");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].lanes, [LaneName::from("a")]);
+    assert!(found[0].message.contains("omg/r1/a/deep"), "{found:?}");
+    world.git(&world.repo, &["branch", "omg/r1/b"]);
     let place = world.root.path().join("user's own");
     world.git(&world.repo, &["worktree", "add", "-q", place.to_str().unwrap(), "omg/r1/b"]);
     let found = world.worktrees().preflight(&world.repository(), &[world.lane("b", MADE)]).unwrap();
     assert!(found[0].message.contains("user's own"), "{found:?}");
+    let inside = LaneRequest { path: world.repo.join("lanes/c"), ..world.lane("c", NEW) };
+    let found = world.worktrees().preflight(&world.repository(), &[inside]).unwrap();
+    assert!(found[0].message.contains("is inside the checkout"), "{found:?}");
+    assert!(!world.lanes.exists());
+}
+
+#[test]
+fn what_concerns_one_lane_alone_is_left_to_its_acquire_which_refuses_it() {
+    type Put = fn(&World, &Path);
+    let (refused, gone) = (AcquireClass::LaneRefused, AcquireClass::LaneBranchGone);
+    let ways: [(AcquireClass, &str, LaneHistory, Put); 5] = [
+        (refused, "did not make it", NEW, |world, _| {
+            world.git(&world.repo, &["branch", "omg/r1/b"]);
+        }),
+        (gone, "is gone", KEPT, |_, _| {}),
+        (refused, "no acquire of this run made", NEW, |_, path| {
+            fs::create_dir_all(path).unwrap();
+            fs::write(path.join("precious"), "x").unwrap();
+        }),
+        (refused, "symbolic link", NEW, |world, path| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(world.root.path().join("home"), path).unwrap();
+        }),
+        (refused, "not by this lane", KEPT, |world, path| {
+            world.git(&world.repo, &["worktree", "add", "-q", path.to_str().unwrap(), "-b", "foo"]);
+        }),
+    ];
+    for (class, words, history, put) in ways {
+        let world = World::new();
+        let (worktrees, repository, lane) = (world.worktrees(), world.repository(), world.lane("b", history));
+        put(&world, &lane.path);
+        let before = (world.branches(), world.entries(), listing(&lane.path));
+        assert_eq!(worktrees.preflight(&repository, std::slice::from_ref(&lane)).unwrap(), [], "{words}");
+        let fault = worktrees.acquire(&repository, &lane).unwrap_err();
+        assert_eq!(fault.class, class, "{fault}");
+        assert!(fault.detail.contains(words) && fault.detail.contains("`b`"), "{fault}");
+        assert!(!fault.hint.is_empty());
+        assert_eq!((world.branches(), world.entries(), listing(&lane.path)), before, "{words}");
+        // The other lanes of the leg go on.
+        assert_eq!(world.acquire("a", NEW).unwrap().how, How::Created);
+    }
 }
