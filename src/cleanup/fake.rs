@@ -38,4 +38,8 @@ impl Sweeper for FakeSweeper {
             channels: CHANNELS.iter().map(|channel| (*channel, "none".to_string())).collect(),
         })
     }
+
+    fn holds_work(&self, _: &Repository, request: &SweepRequest) -> bool {
+        self.outcomes.get(&request.lane).is_some_and(|outcome| outcome.tree == TreeFate::Kept)
+    }
 }

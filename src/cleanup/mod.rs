@@ -140,6 +140,10 @@ pub trait Sweeper: Send + Sync {
     /// Never fails: what goes wrong is a reason to keep. Idempotent; killed anywhere, nothing is
     /// lost and the next sweep goes on.
     fn sweep(&self, repository: &Repository, request: &SweepRequest) -> CleanupOutcome;
+
+    /// Returns whether the lane's tree holds anything but commits and what can be made again, seen as a
+    /// sweep sees it; `true` also where that could not be read. Call it under the lane's lock.
+    fn holds_work(&self, repository: &Repository, request: &SweepRequest) -> bool;
 }
 
 /// The real one.
@@ -159,6 +163,10 @@ impl Sweeper for GitSweeper {
     fn sweep(&self, repository: &Repository, request: &SweepRequest) -> CleanupOutcome {
         sweep::sweep(&self.git, repository, request)
     }
+
+    fn holds_work(&self, repository: &Repository, request: &SweepRequest) -> bool {
+        sweep::holds_work(&self.git, repository, request)
+    }
 }
 
 /// Keeps everything, and says that nothing stands behind it.
@@ -174,5 +182,9 @@ impl Sweeper for RefusingSweeper {
             note: Some(format!("bug: lane `{}` was swept, and nothing stands behind it", request.lane)),
             channels: CHANNELS.iter().map(|channel| (*channel, "kept".to_string())).collect(),
         }
+    }
+
+    fn holds_work(&self, _: &Repository, _: &SweepRequest) -> bool {
+        true
     }
 }

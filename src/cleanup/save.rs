@@ -12,7 +12,7 @@ use crate::ids::CommitId;
 use crate::worktree::git::items;
 use crate::worktree::lane::rescue_ref;
 use crate::worktree::rescue::{self, IndexCopy, Seat};
-use crate::worktree::{Entry, Git, GitError, Repository};
+use crate::worktree::{Entry, Git, GitError, Repository, move_to};
 
 /// What a save did: enough to take the moves back.
 #[derive(Debug, Default)]
@@ -179,24 +179,6 @@ fn move_below(tree: &Path, path: &Path, rescued: &Path) -> io::Result<PathBuf> {
         }
     }
     Ok(target)
-}
-
-/// Renames, and fails with `AlreadyExists` where something is there.
-pub(super) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            Ok(()) => return Ok(()),
-            // A file system that does not know the flag (NFS): look, then rename.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    if fs::symlink_metadata(to).is_ok() {
-        return Err(io::ErrorKind::AlreadyExists.into());
-    }
-    fs::rename(from, to)
 }
 
 #[cfg(test)]

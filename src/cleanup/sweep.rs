@@ -13,13 +13,13 @@ use std::time::Instant;
 
 use super::look::{Look, Looker};
 use super::record::Record;
-use super::save::{move_to, save};
+use super::save::save;
 use super::verdict::{Branch, Folder, Permit, Reason, Terms, Tree, Verdict, decide};
 use super::{BranchFate, CleanupOutcome, SweepRequest};
 use crate::worktree::lane::{Lock, lock_reason};
 use crate::worktree::{
     Entry, Git, LaneLock, Repository, RepositoryLock, checked_out_at, entry_for, gone_aside, lock_of,
-    lock_worktree, set_aside, unlock_worktree, unregister,
+    lock_worktree, move_to, set_aside, unlock_worktree, unregister,
 };
 
 /// Judges one lane and removes what may go.
@@ -43,6 +43,14 @@ pub(super) fn sweep(git: &Git, repository: &Repository, request: &SweepRequest) 
     let outcome = sweep.run();
     sweep.release();
     outcome
+}
+
+/// Returns whether the tree of a lane holds anything that no commit has and no tool makes again.
+pub(super) fn holds_work(git: &Git, repository: &Repository, request: &SweepRequest) -> bool {
+    let git = git.until(Instant::now() + request.time).looking_at(&request.path);
+    let looker = Looker { git: &git, repository, request };
+    let entry = entry_for(repository, &request.path);
+    looker.look(&request.path, entry.as_ref().map(Option::as_ref), false).observed.holds_work()
 }
 
 struct Sweep<'a> {

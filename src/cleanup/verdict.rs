@@ -28,6 +28,21 @@ pub struct Observed {
     pub unreached: Option<u64>,
 }
 
+impl Observed {
+    /// Returns whether the tree holds, for all that could be read, anything but commits and what can be
+    /// made again.
+    pub fn holds_work(&self) -> bool {
+        let Work { tracked, staged, untracked, flagged, nested, submodule, operation, overlay } = self.work;
+        let channels =
+            [tracked, staged, untracked, flagged, nested, submodule, operation, overlay, self.ignored];
+        match self.folder {
+            Some(Folder::Lane) => channels.iter().any(|count| *count != Some(0)),
+            Some(Folder::Absent | Folder::Judged) => false,
+            Some(Folder::Foreign) | None => true,
+        }
+    }
+}
+
 /// What is at a lane's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Folder {

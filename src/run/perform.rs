@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::environment::Place;
 use super::{Observer, RunDir, Seams};
+use crate::cleanup::Policy;
 use crate::graph::Graph;
 use crate::graph::template::Quote;
 use crate::ids::{IntentId, LaneIx, NodeIx};
@@ -156,6 +157,8 @@ impl Stage {
         };
         let worktrees = std::sync::Arc::clone(&self.seams.worktrees);
         self.acquiring.borrow_mut().insert(intent.clone());
+        let sweeper = std::sync::Arc::clone(&self.seams.sweeper);
+        let look = super::sweep::request_of(self, record, lane, Policy::Safe, true, super::sweep::SWEEP_TIME);
         let stage = Rc::clone(self);
         self.act(async move {
             let wanted = request.clone();
@@ -163,9 +166,11 @@ impl Stage {
                 let mut request = request;
                 let mut set_aside = None;
                 if let Some(anew) = fresh {
-                    set_aside = worktrees.retire(&repository, &request, anew)?;
+                    let holds_work =
+                        || look.as_ref().is_none_or(|look| sweeper.holds_work(&repository, look));
+                    set_aside = worktrees.retire(&repository, &request, anew, &holds_work)?;
                     if anew {
-                        request.history = LaneHistory::default();
+                        request.history = request.history.anew();
                     }
                 }
                 worktrees.acquire(&repository, &request).map(|made| (made, set_aside))

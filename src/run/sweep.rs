@@ -10,7 +10,7 @@ use crate::graph::model::CleanupPolicy;
 use crate::ids::{IntentId, LaneIx};
 use crate::provision::receipt;
 use crate::schedule::fact::{Cleanup, EndState, Fact};
-use crate::schedule::state::RunState;
+use crate::schedule::state::{LaneRecord, RunState};
 
 /// Longest time for judging all lanes of a leg (DESIGN.md section 10).
 pub const SWEEP_TIME: Duration = Duration::from_secs(60);
@@ -43,7 +43,19 @@ pub fn request(
     policy: Policy,
     time: Duration,
 ) -> Option<SweepRequest> {
-    let record = state.lane(lane);
+    let needed = ignored_is_needed(stage, state, lane);
+    request_of(stage, state.lane(lane), lane, policy, needed, time)
+}
+
+/// Returns the same of a lane's record.
+pub fn request_of(
+    stage: &Stage,
+    record: &LaneRecord,
+    lane: LaneIx,
+    policy: Policy,
+    ignored_is_needed: bool,
+    time: Duration,
+) -> Option<SweepRequest> {
     let wanted = stage.lane_request(lane, record)?;
     let receipt = receipt::load(&stage.dir.lane(&wanted.lane).join("receipt.json"));
     Some(SweepRequest {
@@ -57,7 +69,7 @@ pub fn request(
         policy,
         rebuildable: receipt.map(|receipt| receipt.made).unwrap_or_default(),
         overlay: Vec::new(),
-        ignored_is_needed: ignored_is_needed(stage, state, lane),
+        ignored_is_needed,
         time,
     })
 }

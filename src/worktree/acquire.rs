@@ -85,16 +85,7 @@ fn vacant(registration: &Registration, branch: &BranchState, request: &LaneReque
         BranchState::At { .. } if ownership(branch, request) == Ownership::Foreign => {
             refuse(branch_taken(request))
         }
-        BranchState::At { elsewhere: Some(other), .. } => refuse(AcquireFault {
-            class: AcquireClass::LaneRefused,
-            detail: format!(
-                "branch `{}` of lane `{}` is checked out at {}",
-                request.branch,
-                request.lane,
-                other.display()
-            ),
-            hint: "check out another branch there, then resume".into(),
-        }),
+        BranchState::At { elsewhere: Some(other), .. } => refuse(branch_elsewhere(request, other)),
         BranchState::At { .. } if registered => AcquirePlan::DropStale,
         BranchState::At { .. } => {
             AcquirePlan::Reattach { branch_is_ours: ownership(branch, request) == Ownership::Ours }
@@ -174,7 +165,7 @@ fn occupied(
 
 /// Whose the lane's branch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ownership {
+pub(super) enum Ownership {
     /// This run made it.
     Ours,
     /// An acquire of this run was killed, and the branch is as it would have left it. Good enough
@@ -184,7 +175,7 @@ enum Ownership {
     Foreign,
 }
 
-fn ownership(branch: &BranchState, request: &LaneRequest) -> Ownership {
+pub(super) fn ownership(branch: &BranchState, request: &LaneRequest) -> Ownership {
     match branch {
         BranchState::Absent => Ownership::Plausible,
         BranchState::At { marked, .. } if *marked || request.history.branch_made_by_run => Ownership::Ours,
@@ -239,7 +230,7 @@ fn broken(request: &LaneRequest) -> AcquireFault {
     )
 }
 
-fn locked(request: &LaneRequest, reason: &str) -> AcquireFault {
+pub(super) fn locked(request: &LaneRequest, reason: &str) -> AcquireFault {
     refused(
         request,
         &format!(
@@ -262,7 +253,20 @@ fn two_trees(request: &LaneRequest) -> AcquireFault {
     )
 }
 
-fn branch_taken(request: &LaneRequest) -> AcquireFault {
+pub(super) fn branch_elsewhere(request: &LaneRequest, other: &std::path::Path) -> AcquireFault {
+    AcquireFault {
+        class: AcquireClass::LaneRefused,
+        detail: format!(
+            "branch `{}` of lane `{}` is checked out at {}",
+            request.branch,
+            request.lane,
+            other.display()
+        ),
+        hint: "check out another branch there, then resume".into(),
+    }
+}
+
+pub(super) fn branch_taken(request: &LaneRequest) -> AcquireFault {
     AcquireFault {
         class: AcquireClass::LaneRefused,
         detail: format!(

@@ -109,7 +109,13 @@ impl Worktrees for FakeWorktrees {
         self.state().calls.push("stop".into());
     }
 
-    fn retire(&self, _: &Repository, lane: &LaneRequest, _: bool) -> Result<Option<PathBuf>, AcquireFault> {
+    fn retire(
+        &self,
+        _: &Repository,
+        lane: &LaneRequest,
+        _: bool,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Option<PathBuf>, AcquireFault> {
         let mut state = self.state();
         state.calls.push(format!("retire {}", lane.lane));
         Ok(state.lanes.remove(&lane.path).map(|_| lane.path.with_extension("old-1")))

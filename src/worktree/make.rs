@@ -17,7 +17,9 @@ use super::lane::{Content, LaneRequest, Lock, Phase, branch_mark, lock_reason, r
 use super::lock::{LaneLock, RepositoryLock};
 use super::observe::{self, Entry, Gaps, entry_for, gone_aside, lock_of, observe, set_aside};
 use super::rescue::{self, IndexCopy, Seat};
-use super::{AcquireClass, AcquireFault, Acquired, How, Repository, WorktreeError, preflight, receipt};
+use super::{
+    AcquireClass, AcquireFault, Acquired, How, Repository, WorktreeError, preflight, receipt, retire,
+};
 use crate::ids::CommitId;
 use crate::process::table::worked_in;
 
@@ -32,6 +34,7 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
     for _ in 0..ROUNDS {
         let lock = RepositoryLock::take(&repository.common_dir).map_err(|error| act.io(&error))?;
         act.clear_debris().map_err(|error| act.io(&error))?;
+        retire::settle_all(git, repository, request, &lock).map_err(|error| act.failed(error))?;
         let state = observe(git, repository, request);
         match decide(&state, request) {
             AcquirePlan::Refuse(fault) => return Err(fault),

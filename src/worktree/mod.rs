@@ -32,6 +32,7 @@ pub(crate) use observe::{
     Entry, checked_out_at, entry_for, gone_aside, half_made, is_of_lane, lock_of, marked, set_aside,
     tip as branch_tip,
 };
+pub(crate) use retire::move_to;
 pub use sight::CommittedFile;
 
 /// A repository as found from some folder.
@@ -267,12 +268,17 @@ pub trait Worktrees: Send + Sync {
 
     /// Sets the tree of a lane aside whole, as `<lane>.old-<n>` with its HEAD detached, so that the
     /// next acquire makes a fresh one: where `anew` on a new branch at base, else on its branch as
-    /// it is. Returns where the old tree is; `None` where there was none. Idempotent.
+    /// it is. Where the branch stays and `holds_work`, asked under the lane's lock, says that the tree
+    /// has more than commits, it stays too. Returns where the old tree is; `None` where none was moved.
+    ///
+    /// Idempotent; killed anywhere, the next call goes on. What an acquire would refuse is refused, and
+    /// so is what no acquire could follow; nothing is touched then.
     fn retire(
         &self,
         repository: &Repository,
         lane: &LaneRequest,
         anew: bool,
+        holds_work: &dyn Fn() -> bool,
     ) -> Result<Option<PathBuf>, AcquireFault>;
 
     /// Returns which of `names` git tracks in the checkout at `root`.
@@ -351,8 +357,9 @@ impl Worktrees for GitWorktrees {
         repository: &Repository,
         lane: &LaneRequest,
         anew: bool,
+        holds_work: &dyn Fn() -> bool,
     ) -> Result<Option<PathBuf>, AcquireFault> {
-        retire::retire(&self.git, repository, lane, anew)
+        retire::retire(&self.git, repository, lane, anew, holds_work)
     }
 
     fn tracked(&self, root: &Path, names: &[String]) -> Result<BTreeSet<String>, WorktreeError> {
@@ -418,7 +425,13 @@ impl Worktrees for RefusingWorktrees {
         })
     }
 
-    fn retire(&self, _: &Repository, _: &LaneRequest, _: bool) -> Result<Option<PathBuf>, AcquireFault> {
+    fn retire(
+        &self,
+        _: &Repository,
+        _: &LaneRequest,
+        _: bool,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Option<PathBuf>, AcquireFault> {
         Err(AcquireFault {
             class: AcquireClass::Bug,
             detail: WorktreeError::Refused { call: "Worktrees::retire" }.to_string(),

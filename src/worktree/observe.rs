@@ -287,15 +287,29 @@ pub(crate) fn checked_out_at(
     if main.trim_ascii() == b"ref: refs/heads/.invalid" {
         return listed_at(git, repository, name, own);
     }
-    if !repository.bare && main.trim_ascii() == wanted.as_bytes() {
+    let in_main =
+        main.trim_ascii() == wanted.as_bytes() || in_operation(&repository.common_dir, name).is_some();
+    if !repository.bare && in_main {
         return Ok(Some(repository.common_dir.parent().unwrap_or(&repository.common_dir).to_path_buf()));
     }
     let others = entries(repository).map_err(unreadable)?;
     Ok(others
         .into_iter()
         .filter(|entry| own.is_none_or(|own| own.git_dir != entry.git_dir))
-        .find(|entry| entry.head == wanted)
+        .find(|entry| entry.head == wanted || in_operation(&entry.git_dir, name).is_some())
         .map(|entry| entry.path.unwrap_or(entry.git_dir)))
+}
+
+/// Returns what is under way in `git_dir` that will come back to the branch `name`, though HEAD is
+/// elsewhere: git holds such a branch to be checked out there.
+pub(super) fn in_operation(git_dir: &Path, name: &str) -> Option<&'static str> {
+    let holds = |file: &str, wanted: &str| {
+        fs::read(git_dir.join(file)).is_ok_and(|text| text.trim_ascii() == wanted.as_bytes())
+    };
+    if holds("rebase-merge/head-name", name) || holds("rebase-apply/head-name", name) {
+        return Some("rebase");
+    }
+    holds("BISECT_START", name.strip_prefix("refs/heads/").unwrap_or(name)).then_some("bisect")
 }
 
 /// The same for a repository whose HEAD files are stubs (reftable).

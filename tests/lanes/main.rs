@@ -12,5 +12,6 @@ mod contract;
 mod discard;
 mod killed;
 mod killed_anywhere;
+mod retire;
 mod support;
 mod sweep;
