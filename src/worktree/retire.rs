@@ -516,3 +516,90 @@ pub(crate) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
     }
     fs::rename(from, to)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{LaneName, RunId};
+    use crate::worktree::lane::{HeadSign, Phase};
+
+    fn request() -> LaneRequest {
+        LaneRequest {
+            run: RunId::from("r1"),
+            lane: LaneName::from("api"),
+            path: "/w/api".into(),
+            branch: "omg/r1/api".into(),
+            base: CommitId::from("a".repeat(40)),
+            history: LaneHistory { branch_made_by_run: true, ..LaneHistory::default() },
+        }
+    }
+
+    #[test]
+    fn only_the_lanes_own_tree_moves_and_only_its_own_branch_is_given_free() {
+        let places = [
+            Place::Absent,
+            Place::Empty,
+            Place::Lane,
+            Place::Unlinked,
+            Place::Folder,
+            Place::File,
+            Place::Symlink,
+            Place::OtherRepository,
+        ];
+        let mut registrations = vec![Registration::None];
+        for lock in [Lock::None, Lock::Ours, Lock::Initializing, Lock::Foreign("mine".into())] {
+            for receipt in
+                [Receipt::None, Receipt::Ours(Phase::Creating), Receipt::Ours(Phase::Ready), Receipt::Foreign]
+            {
+                let (whole, head) = (true, HeadSign::Other);
+                registrations.push(Registration::Entry { whole, lock: lock.clone(), receipt, head });
+            }
+        }
+        let mut branches = vec![BranchState::Absent];
+        for elsewhere in [None, Some("/x".into())] {
+            for marked in [true, false] {
+                let tip = CommitId::from("b".repeat(40));
+                branches.push(BranchState::At { tip, marked, elsewhere: elsewhere.clone() });
+            }
+        }
+        for place in &places {
+            for registration in &registrations {
+                for branch in &branches {
+                    for (anew, made) in [(true, true), (true, false), (false, true), (false, false)] {
+                        let state = LaneState {
+                            place: Some(place.clone()),
+                            aside: Some(false),
+                            registration: Some(registration.clone()),
+                            branch: Some(branch.clone()),
+                            content: None,
+                        };
+                        let mut request = request();
+                        request.history.branch_made_by_run = made;
+                        let now = decide(&state, &request);
+                        let plan = plan(&state, &request, anew, now, after(&state, &request, anew));
+                        let ours = made || matches!(branch, BranchState::At { marked: true, .. });
+                        let elsewhere = matches!(branch, BranchState::At { elsewhere: Some(_), .. });
+                        match plan {
+                            RetirePlan::SetAside => {
+                                assert_eq!(*place, Place::Lane, "{state:?}");
+                                assert!(!elsewhere && (ours || *branch == BranchState::Absent), "{state:?}");
+                                let Registration::Entry { lock, receipt, .. } = registration else {
+                                    panic!("{state:?}");
+                                };
+                                assert!(matches!(lock, Lock::None | Lock::Ours), "{state:?}");
+                                assert!(*receipt != Receipt::Foreign, "{state:?}");
+                                assert!(*lock == Lock::Ours || *receipt != Receipt::None, "{state:?}");
+                            }
+                            RetirePlan::FreeBranch(_) => {
+                                assert!(matches!(place, Place::Absent | Place::Empty), "{state:?}");
+                                assert!(anew && ours && !elsewhere, "{state:?}");
+                            }
+                            RetirePlan::PutBack => panic!("{state:?}"),
+                            RetirePlan::Leave | RetirePlan::Refuse(_) => {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
