@@ -320,6 +320,10 @@ impl Looker<'_> {
                     staged += u64::from(states[0] != b'.');
                 }
                 (b'u', _) => tracked += 1,
+                // A repository inside is a channel of its own; git shows it as one path.
+                (b'?', _)
+                    if walk.nested.contains(&path_of(item[2..].strip_suffix(b"/").unwrap_or(&item[2..]))) => {
+                }
                 (b'?', _) => {
                     let path = path_of(&item[2..]);
                     match overlaid(tree, &path, &self.request.overlay) {

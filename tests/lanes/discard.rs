@@ -232,6 +232,8 @@ fn a_repository_inside_alone_needs_no_commit() {
     fs::create_dir(&nest).unwrap();
     world.git(&nest, &["init", "-q"]);
     world.git(&nest, &["commit", "-q", "--allow-empty", "-m", "inner"]);
-    lane.assert_removed(BranchFate::Deleted, "clean");
+    let outcome = lane.assert_removed(BranchFate::Deleted, "clean");
     assert!(world.rescued().join("nest/.git/HEAD").exists());
+    assert_eq!(value(&outcome, "nested"), format!("saved: {}", world.rescued().display()));
+    assert_eq!((value(&outcome, "untracked"), world.has(RESCUED)), ("none", false));
 }
