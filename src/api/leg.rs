@@ -263,7 +263,7 @@ async fn leg_inside(
         Supervisor::start(&own_program(), dir.root(), &marked).map_err(|error| io(dir.root(), error))?;
     let seams = Seams {
         spawner: Rc::new(supervisor),
-        worktrees: Arc::new(GitWorktrees::new(&marked)),
+        worktrees: Arc::new(GitWorktrees::passing(&marked, &file.pass_env)),
         sweeper: Arc::new(GitSweeper::new(&marked)),
         clock: Rc::new(SystemClock),
     };

@@ -130,8 +130,8 @@ impl Environment {
 
     /// Returns what git itself gets when we ask it: [`Environment::for_child`], no prompt, messages
     /// in the C locale.
-    pub fn for_git(&self) -> Environment {
-        let mut child = self.for_child(&[]);
+    pub fn for_git(&self, pass: &[String]) -> Environment {
+        let mut child = self.for_child(pass);
         child.set("GIT_TERMINAL_PROMPT", "0");
         child.set("LC_ALL", "C");
         child

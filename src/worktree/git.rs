@@ -123,9 +123,15 @@ pub struct Git {
 impl Git {
     /// Returns a caller of git for a process that was started with `environment`.
     pub fn new(environment: &Environment) -> Git {
+        Git::passing(environment, &[])
+    }
+
+    /// Returns a caller of git whose children, hooks among them, see the variables in `pass` although
+    /// they are scrubbed by default.
+    pub fn passing(environment: &Environment, pass: &[String]) -> Git {
         Git {
-            environment: environment.for_git(),
-            hooks: environment.for_child(&[]),
+            environment: environment.for_git(pass),
+            hooks: environment.for_child(pass),
             until: None,
             stop: None,
             executable_bits: true,

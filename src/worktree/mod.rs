@@ -314,8 +314,14 @@ pub struct GitWorktrees {
 impl GitWorktrees {
     /// Returns the real thing for a process that was started with `environment`.
     pub fn new(environment: &Environment) -> GitWorktrees {
+        GitWorktrees::passing(environment, &[])
+    }
+
+    /// Returns the real thing whose git, hooks included, sees the variables in `pass` although they
+    /// are scrubbed by default.
+    pub fn passing(environment: &Environment, pass: &[String]) -> GitWorktrees {
         let stop = Stop::default();
-        GitWorktrees { git: Git::new(environment).stopped_by(stop.clone()), stop }
+        GitWorktrees { git: Git::passing(environment, pass).stopped_by(stop.clone()), stop }
     }
 }
 

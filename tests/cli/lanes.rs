@@ -376,3 +376,18 @@ fn runs_side_by_side_on_one_repository_do_not_fail_each_other() {
     }
     assert_eq!(world.branches().len(), 1 + 4 * 6);
 }
+
+#[test]
+fn a_hook_sees_model_keys_only_where_they_are_named() {
+    let mut world = World::new();
+    world.extra.push(("OPENAI_API_KEY".into(), "key-of-mine".into()));
+    let hook = world.repo().join(".git/hooks/post-checkout");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    let seen = world.path().join("seen");
+    fs::write(&hook, format!("#!/bin/sh\necho \"$OPENAI_API_KEY.\" >> {}\n", seen.display())).unwrap();
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let graph = world.graph("name: x\nnodes: [{id: a, worktree: l, run: 'true'}]\n");
+    world.omg(&["run", &graph, "--run-id", "r1"]).expect(0);
+    world.omg(&["run", &graph, "--run-id", "r2", "--pass-env", "OPENAI_API_KEY"]).expect(0);
+    assert_eq!(fs::read_to_string(seen).unwrap(), ".\nkey-of-mine.\n");
+}
