@@ -111,8 +111,7 @@ impl Environment {
                 || (from_hook && GIT_NAMES.contains(&name))
                 || MODEL_KEYS.contains(&name)
                 || OUTER_RUN.contains(&name)
-                || ["OMG_ARTIFACT_", "OMG_LANE_", "OMG_PORT"].iter().any(|outer| name.starts_with(outer))
-                || name.starts_with("GIT_TRACE"))
+                || ["OMG_ARTIFACT_", "OMG_LANE_", "OMG_PORT"].iter().any(|outer| name.starts_with(outer)))
         });
         child
     }
@@ -129,9 +128,10 @@ impl Environment {
     }
 
     /// Returns what git itself gets when we ask it: [`Environment::for_child`], no prompt, messages
-    /// in the C locale.
+    /// in the C locale, and no traces among them.
     pub fn for_git(&self, pass: &[String]) -> Environment {
         let mut child = self.for_child(pass);
+        child.0.retain(|name, _| !name.to_string_lossy().starts_with("GIT_TRACE"));
         child.set("GIT_TERMINAL_PROMPT", "0");
         child.set("LC_ALL", "C");
         child
