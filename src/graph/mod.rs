@@ -7,6 +7,7 @@
 
 mod arcs;
 mod assemble;
+pub mod duration_ms;
 mod expand;
 mod fragment;
 mod grammar;
