@@ -20,6 +20,9 @@ pub struct Record {
     /// What became true.
     #[serde(flatten)]
     pub fact: Fact,
+    /// What an act that is announced is on: a lane or a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
 }
 
 /// What of a journal's bytes can be used.
@@ -64,6 +67,7 @@ mod tests {
             leg: Leg(1),
             r#gen: Generation(1),
             fact: Fact::RunFinished { status: RunStatus::Passed },
+            target: None,
         };
         let mut line = serde_json::to_vec(&record).unwrap();
         line.push(b'\n');

@@ -98,6 +98,7 @@ impl Journal {
                 leg: self.leg,
                 r#gen: self.generation,
                 fact: fact.clone(),
+                target: fact.target().map(str::to_string),
             };
             let line = serde_json::to_string(&record)
                 .map_err(|error| JournalError::Io { path: self.path.clone(), source: error.into() })?;

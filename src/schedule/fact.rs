@@ -158,6 +158,9 @@ pub enum Fact {
         attempt: u32,
         /// The act.
         intent: IntentId,
+        /// Why: `ready`, or `again` after an attempt that did not pass.
+        #[serde(default)]
+        reason: String,
         /// Its lane.
         lane: Option<LaneName>,
     },
@@ -281,6 +284,34 @@ pub enum Fact {
         /// How the run stands.
         status: RunStatus,
     },
+}
+
+impl Fact {
+    /// Returns what an act that is announced is on, by name; `None` for any other fact.
+    pub fn target(&self) -> Option<&str> {
+        match self {
+            Fact::AcquireRequested { lane, .. }
+            | Fact::ProvisionRequested { lane, .. }
+            | Fact::CleanupRequested { lane, .. } => Some(lane.as_str()),
+            Fact::DispatchRequested { node, .. } | Fact::KillRequested { node, .. } => Some(node.as_str()),
+            Fact::RunStarted { .. }
+            | Fact::AcquirePerformed { .. }
+            | Fact::AcquireFailed { .. }
+            | Fact::ProvisionPerformed { .. }
+            | Fact::ProvisionFailed { .. }
+            | Fact::ProvisionSkipped { .. }
+            | Fact::ProvisionStale { .. }
+            | Fact::DispatchFailed { .. }
+            | Fact::NodeStarted { .. }
+            | Fact::AttemptFinished { .. }
+            | Fact::NodeFinished { .. }
+            | Fact::NodeSkipped { .. }
+            | Fact::KillPerformed { .. }
+            | Fact::Stopping { .. }
+            | Fact::CleanupPerformed { .. }
+            | Fact::RunFinished { .. } => None,
+        }
+    }
 }
 
 /// The node that failed, and how.

@@ -442,6 +442,7 @@ impl Turn<'_> {
             node: self.graph.node(ix).id.clone(),
             attempt,
             intent: intent.clone(),
+            reason: if attempt == 1 { "ready" } else { "again" }.to_string(),
             lane: self.lane_of(ix),
         })?;
         self.decision.actions.push(Action::Dispatch { intent, node: ix, attempt });

@@ -89,6 +89,29 @@ fn cwd_is_relative_to_the_folder_omg_was_started_in_also_later() {
 }
 
 #[test]
+fn what_is_about_to_be_done_says_on_what_and_why() {
+    let world = World::new();
+    world.run("name: x\nnodes: [{id: a, worktree: l, timeout: 100ms, run: 'sleep 60'}]\n").expect(1);
+    let requested: Vec<_> = world
+        .events()
+        .into_iter()
+        .filter(|event| event["event"].as_str().unwrap().ends_with(".requested"))
+        .map(|event| {
+            assert!(event["intent"].is_string() && event["reason"].is_string(), "{event}");
+            format!("{} {}", event["event"].as_str().unwrap(), event["target"].as_str().unwrap())
+        })
+        .collect();
+    let acts = [
+        "lane.acquire.requested l",
+        "provision.requested l",
+        "node.dispatch.requested a",
+        "node.kill.requested a",
+        "lane.cleanup.requested l",
+    ];
+    assert_eq!(requested, acts);
+}
+
+#[test]
 fn standard_input_is_empty() {
     let world = World::bare();
     world.run("name: x\nnodes: [{id: a, run: 'cat; echo done'}]\n").expect(0);
