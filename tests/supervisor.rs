@@ -184,7 +184,14 @@ fn when_the_runner_dies_the_supervisor_ends_its_jobs() {
     });
     // The runtime is gone, and with it our end of the lifeline.
     drop(runtime);
-    assert!(omg::process::supervisor::outlive_supervisor(run_dir, Duration::from_secs(30)).unwrap());
+    assert!(
+        omg::process::supervisor::outlive_supervisor(
+            run_dir,
+            Duration::from_secs(30),
+            omg::process::supervisor::Late::Kill
+        )
+        .unwrap()
+    );
     assert_eq!(table::marked(run_dir), []);
     let record: JobExit = serde_json::from_slice(&std::fs::read(run_dir.join("a.exit")).unwrap()).unwrap();
     assert!(record.ended_by_us);

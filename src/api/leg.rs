@@ -18,7 +18,7 @@ use crate::journal::store::Journal;
 use crate::journal::{Record, RunDir, RunFile};
 use crate::process::client::Supervisor;
 use crate::process::spawn::own_program;
-use crate::process::supervisor::outlive_supervisor;
+use crate::process::supervisor::{Late, outlive_supervisor};
 use crate::readiness::judge::{Amount, lanes_that_fit};
 use crate::run::driver::{Driver, LegReport, drive};
 use crate::run::environment::of_git;
@@ -244,7 +244,8 @@ pub fn run_leg(
     // Dropping what is left closes the lifeline, and with it whatever still runs.
     drop(local);
     runtime.shutdown_background();
-    let _ = outlive_supervisor(dir.root(), Duration::from_secs(15));
+    // Usually it is gone at once; where nodes take their grace, it ends them without us.
+    let _ = outlive_supervisor(dir.root(), Duration::from_secs(2), Late::Leave);
     let report = outcome?;
     Ok(Ended { status: report.status, exit: exit_code(report.status, report.stop) })
 }

@@ -472,9 +472,17 @@ fn is_ancestor(candidate: u32, of: u32) -> bool {
     false
 }
 
-/// Waits until the supervisor of a run is gone, at the most `patience`, then kills it. Returns
-/// whether it is gone.
-pub fn outlive_supervisor(run_dir: &Path, patience: Duration) -> io::Result<bool> {
+/// What becomes of a supervisor that is still there when patience is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// It goes on ending its jobs.
+    Leave,
+    /// It is killed, and its jobs' leaders die with it.
+    Kill,
+}
+
+/// Waits until the supervisor of a run is gone, at the most `patience`. Returns whether it is gone.
+pub fn outlive_supervisor(run_dir: &Path, patience: Duration, late: Late) -> io::Result<bool> {
     let path = run_dir.join("supervisor.lock");
     let Ok(lock) = File::open(&path) else { return Ok(true) };
     let deadline = Instant::now() + patience;
@@ -485,10 +493,10 @@ pub fn outlive_supervisor(run_dir: &Path, patience: Duration) -> io::Result<bool
             Err(fs::TryLockError::Error(error)) => return Err(error),
             Err(fs::TryLockError::WouldBlock) => {}
         }
-        if Instant::now() >= deadline {
-            if killed {
-                return Ok(false);
-            }
+        if Instant::now() >= deadline && late == Late::Leave {
+            return Ok(false);
+        }
+        if Instant::now() >= deadline && !killed {
             let line = fs::read_to_string(&path)?;
             let mut words = line.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
             if let (Some(pid), Some(start_time)) = (words.next(), words.next())

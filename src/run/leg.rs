@@ -178,7 +178,7 @@ pub fn end_leftovers(dir: &RunDir, graph: Option<&Graph>) -> Result<Vec<String>,
     let grace = graph
         .map(|graph| graph.nodes().iter().map(|node| node.grace).max().unwrap_or_default())
         .unwrap_or_default();
-    supervisor::outlive_supervisor(dir.root(), grace + SUPERVISOR_PATIENCE)
+    supervisor::outlive_supervisor(dir.root(), grace + SUPERVISOR_PATIENCE, supervisor::Late::Kill)
         .map_err(|source| RunError::Io { path: dir.root().join("supervisor.lock"), source })?;
     Ok(supervisor::end_survivors(dir.root()))
 }
