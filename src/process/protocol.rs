@@ -92,6 +92,9 @@ pub struct JobExit {
     pub disk_full: bool,
     /// What it left running, ended by us: `pid name`.
     pub leftovers: Vec<String>,
+    /// What could not be ended: `pid name`.
+    #[serde(default)]
+    pub survivors: Vec<String>,
 }
 
 /// Text of the operating system's, which need not be Unicode.

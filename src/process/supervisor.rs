@@ -33,6 +33,11 @@ const LINGER: Duration = Duration::from_millis(50);
 const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
 /// How long the output of a job that is over may still come.
 const DRAIN: Duration = Duration::from_millis(200);
+/// How often it is looked whose processes are, where several jobs run.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long after its KILL a process is waited for. One that is still there can't be ended by us: it
+/// runs as another user, or hangs in the kernel.
+const KILL_WAIT: Duration = Duration::from_secs(5);
 /// How often a tree that is being ended is looked at.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -67,6 +72,8 @@ fn mark_alive(run_dir: &Path) -> io::Result<File> {
 struct Job {
     spec: JobSpec,
     leader: u32,
+    /// The leader's start time, clock ticks since boot.
+    start_time: u64,
     exit: JobExit,
     /// Whether the leader has been reaped.
     over: bool,
@@ -92,6 +99,10 @@ struct Supervisor {
     jobs: BTreeMap<String, Job>,
     /// Adopted processes whose job is not known; they end with us.
     strays: BTreeSet<u32>,
+    /// Whose each process is, by id and start time, as seen while it still descended from a leader.
+    owners: BTreeMap<(u32, u64), String>,
+    /// When the process table is looked at next, to keep `owners`.
+    look_at: Instant,
     replies: mpsc::UnboundedSender<Reply>,
     outputs: mpsc::UnboundedSender<Output>,
     from_outputs: mpsc::UnboundedReceiver<Output>,
@@ -126,6 +137,8 @@ impl Supervisor {
         Ok(Supervisor {
             jobs: BTreeMap::new(),
             strays: BTreeSet::new(),
+            owners: BTreeMap::new(),
+            look_at: Instant::now(),
             replies,
             outputs,
             from_outputs,
@@ -146,6 +159,8 @@ impl Supervisor {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         while !(self.closing && self.jobs.is_empty()) {
             let ending = self.jobs.values().any(|job| job.over || job.kill_at.is_some());
+            let several = self.jobs.len() > 1;
+            let look_at = tokio::time::Instant::from_std(self.look_at);
             tokio::select! {
                 _ = child.recv() => self.reap(),
                 request = self.requests.recv(), if !self.closing => match request {
@@ -159,6 +174,7 @@ impl Supervisor {
                     None => {}
                 },
                 _ = tick.tick(), if ending => {}
+                () = tokio::time::sleep_until(look_at), if several => self.remember_owners(),
                 _ = ignored.0.recv() => {}
                 _ = ignored.1.recv() => {}
                 _ = ignored.2.recv() => {}
@@ -192,14 +208,12 @@ impl Supervisor {
         let (drained, drain) = tokio::sync::oneshot::channel();
         let pipes = (OwnedFd::from(started.stdout), OwnedFd::from(started.stderr));
         tokio::spawn(write_output(spec.job.clone(), capture, pipes, drain, self.outputs.clone()));
-        self.reply(Reply::Started {
-            job: spec.job.clone(),
-            pid: started.pid,
-            start_time: table::start_time(started.pid).unwrap_or(0),
-        });
+        let start_time = table::start_time(started.pid).unwrap_or(0);
+        self.reply(Reply::Started { job: spec.job.clone(), pid: started.pid, start_time });
         let exit = JobExit { job: spec.job.clone(), ..JobExit::default() };
         let job = Job {
             leader: started.pid,
+            start_time,
             exit,
             over: false,
             linger_until: None,
@@ -286,8 +300,16 @@ impl Supervisor {
     fn advance_job(&mut self, name: &str) {
         let rest = self.rest_of(name);
         let Some(job) = self.jobs.get_mut(name) else { return };
+        let given_up = job.killed && job.kill_at.is_some_and(|at| Instant::now() >= at + KILL_WAIT);
         let alive = !job.over || !rest.is_empty();
-        if alive {
+        if alive && given_up && job.exit.survivors.is_empty() {
+            job.exit.survivors =
+                rest.iter().map(|process| format!("{} {}", process.pid, process.name)).collect();
+            if !job.over {
+                job.exit.survivors.push(format!("{} (its leader)", job.leader));
+            }
+        }
+        if alive && !given_up {
             match job.kill_at {
                 None if Instant::now() < *job.linger_until.get_or_insert_with(|| Instant::now() + LINGER) => {
                 }
@@ -348,11 +370,28 @@ impl Supervisor {
         group_gone && children.iter().all(|child| leaders.contains(child))
     }
 
+    /// Takes note of whose each process is while its parents tell. Needed where several jobs run: what
+    /// sheds environment, group and session and is then adopted could be anybody's.
+    fn remember_owners(&mut self) {
+        let all = table::scan();
+        let leaders: Vec<(u32, String)> =
+            self.jobs.iter().map(|(name, job)| (job.leader, name.clone())).collect();
+        self.owners
+            .retain(|(pid, start), _| all.get(pid).is_some_and(|process| process.start_time == *start));
+        for (leader, name) in leaders {
+            for process in table::descendants(&all, leader).iter().filter_map(|pid| all.get(pid)) {
+                self.owners.entry((process.pid, process.start_time)).or_insert_with(|| name.clone());
+            }
+        }
+        self.look_at = Instant::now() + LOOK;
+    }
+
     /// Returns the living processes of every job.
     ///
-    /// A process belongs to the job whose leader it descends from; once adopted, to the one named
-    /// in its environment, else to the one whose group or session it is in. What has shed all three
-    /// belongs to the only job there is, or is a stray.
+    /// A process belongs to the job whose leader it descends from; once adopted, to the one it was seen
+    /// to descend from, else to the one named in its environment, else to the one whose group or
+    /// session it is in. What has shed all of these belongs to the only job there is; where there are
+    /// several, to one that is over and began before it, and else is a stray.
     fn trees(&mut self) -> BTreeMap<String, Vec<table::Process>> {
         let all = table::scan();
         let leaders: BTreeMap<u32, &str> =
@@ -365,13 +404,19 @@ impl Supervisor {
         for pid in table::descendants(&all, std::process::id()) {
             let Some(process) = all.get(&pid) else { continue };
             let handed = owners.get(&process.parent).copied().flatten();
-            let owner = leaders.get(&pid).copied().or(handed).or_else(|| {
+            let seen = self.owners.get(&(pid, process.start_time));
+            let seen = seen.and_then(|name| self.jobs.get_key_value(name)).map(|(name, _)| name.as_str());
+            let owner = leaders.get(&pid).copied().or(handed).or(seen).or_else(|| {
                 let named = table::variable(pid, "OMG_JOB").and_then(|name| String::from_utf8(name).ok());
                 named
                     .and_then(|name| self.jobs.get_key_value(&name).map(|(name, _)| name.as_str()))
                     .or_else(|| leaders.get(&process.group).copied())
                     .or_else(|| leaders.get(&process.session).copied())
                     .or(only)
+                    .or_else(|| {
+                        let over = |job: &&Job| job.over && job.start_time <= process.start_time;
+                        self.jobs.values().find(over).map(|job| job.spec.job.as_str())
+                    })
             });
             owners.insert(pid, owner);
             if process.zombie {

@@ -553,6 +553,7 @@ pub fn exit_of(exit: &JobExit, result_matches: Option<bool>, hint: Option<String
         disk_full: exit.disk_full,
         result_matches,
         hint,
+        survivors: exit.survivors.clone(),
     }
 }
 

@@ -251,6 +251,18 @@ pub enum Fact {
         /// The act that was ended.
         intent: IntentId,
     },
+    /// Some of a node's processes could not be ended.
+    #[serde(rename = "node.kill.failed")]
+    KillFailed {
+        /// The node.
+        node: NodeId,
+        /// The act that was to be ended.
+        intent: IntentId,
+        /// Always false: it was not done.
+        executed: bool,
+        /// What still runs: `pid name`.
+        survivors: Vec<String>,
+    },
     /// The leg was asked to stop.
     #[serde(rename = "run.stopping")]
     Stopping {
@@ -307,6 +319,7 @@ impl Fact {
             | Fact::NodeFinished { .. }
             | Fact::NodeSkipped { .. }
             | Fact::KillPerformed { .. }
+            | Fact::KillFailed { .. }
             | Fact::Stopping { .. }
             | Fact::CleanupPerformed { .. }
             | Fact::RunFinished { .. } => None,

@@ -226,6 +226,9 @@ pub struct Exit {
     pub result_matches: Option<bool>,
     /// The log's tail, where it helps to explain.
     pub hint: Option<String>,
+    /// What of it could not be ended: `pid name`.
+    #[serde(default)]
+    pub survivors: Vec<String>,
 }
 
 /// What `verify` came to.

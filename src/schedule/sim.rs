@@ -326,6 +326,7 @@ impl World {
             }
             Fact::KillRequested { .. }
             | Fact::KillPerformed { .. }
+            | Fact::KillFailed { .. }
             | Fact::Stopping { .. }
             | Fact::CleanupRequested { .. }
             | Fact::CleanupPerformed { .. }

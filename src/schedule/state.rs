@@ -401,7 +401,7 @@ impl RunState {
                     flight.ending.get_or_insert(*reason);
                 }
             }
-            Fact::KillPerformed { node, .. } => {
+            Fact::KillPerformed { node, .. } | Fact::KillFailed { node, .. } => {
                 names.node(node)?;
             }
             Fact::Stopping { reason } => self.stop = Some(*reason),
@@ -415,7 +415,16 @@ impl RunState {
                 if cleanup.branch == "deleted" {
                     record.branch_made = false;
                 }
-                record.cleanup = Some(cleanup.clone());
+                let mut cleanup = cleanup.clone();
+                // A later look at a lane that is gone finds nothing; what was saved is still saved.
+                for (channel, before) in record.cleanup.iter().flat_map(|before| &before.channels) {
+                    if before.starts_with("saved")
+                        && let Some(now) = cleanup.channels.get_mut(channel).filter(|now| *now == "none")
+                    {
+                        now.clone_from(before);
+                    }
+                }
+                record.cleanup = Some(cleanup);
             }
             Fact::RunFinished { status } => self.finished = Some(*status),
         }

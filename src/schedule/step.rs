@@ -299,7 +299,14 @@ impl Turn<'_> {
     ) -> Result<(), IllegalFact> {
         let node = self.graph.node(ix);
         let ending = self.flight(ix).and_then(|flight| flight.ending).filter(|_| exit.ended_by_us);
-        if self.flight(ix).is_some_and(|flight| flight.ending.is_some()) {
+        if !exit.survivors.is_empty() {
+            self.note(Fact::KillFailed {
+                node: node.id.clone(),
+                intent: intent.clone(),
+                executed: false,
+                survivors: exit.survivors.clone(),
+            })?;
+        } else if self.flight(ix).is_some_and(|flight| flight.ending.is_some()) {
             self.note(Fact::KillPerformed { node: node.id.clone(), intent: intent.clone() })?;
         }
         if let Some(EndReason::Halt | EndReason::Signal) = ending {

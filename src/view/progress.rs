@@ -1,9 +1,9 @@
 //! A record → the lines that tell a person of it while the run goes on.
 
 use super::style::{Style, duration};
-use crate::schedule::Fact;
 use crate::schedule::fact::EndState;
 use crate::schedule::resolver::Next;
+use crate::schedule::{Fact, FaultClass};
 
 /// Returns the lines that tell of a fact; none where it says nothing to a person.
 pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
@@ -28,6 +28,9 @@ pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
             vec![format!("lane {lane}: still provisioned ({reason})")]
         }
         Fact::ProvisionStale { lane, reason } => vec![format!("lane {lane}: provisioned anew: {reason}")],
+        Fact::ProvisionFailed { lane, fault, .. } if fault.class == FaultClass::Interrupted => {
+            vec![format!("lane {lane}: not provisioned: {}", fault.detail)]
+        }
         Fact::ProvisionFailed { lane, cause, again, fault, .. } => {
             let then = if *again { "; once more" } else { "" };
             vec![format!("lane {lane}: {} ({cause}): {}{then}", style.bad("not provisioned"), fault.detail)]
@@ -78,6 +81,9 @@ pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
                 EndReason::Signal => "the run is being stopped",
             };
             vec![format!("{node}: ending it: {why}")]
+        }
+        Fact::KillFailed { node, survivors, .. } => {
+            vec![format!("{node}: {}: {}", style.bad("could not be ended"), survivors.join(", "))]
         }
         Fact::CleanupPerformed { cleanup, .. } => cleanup.note.iter().cloned().collect(),
         Fact::RunStarted { .. }
