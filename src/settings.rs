@@ -106,7 +106,7 @@ impl Settings {
         let environment: Environment = std::env::vars_os().collect();
         let folder = std::env::current_dir()
             .map_err(|error| SettingsError::Nowhere(format!("the present folder can't be used: {error}")))?;
-        let home = home(&environment).map(|home| folder.join(home)).ok_or_else(|| {
+        let home = home(&environment).map(|home| real(&folder.join(home))).ok_or_else(|| {
             SettingsError::Nowhere("no home for runs: set OMG_HOME, XDG_STATE_HOME or HOME".into())
         })?;
         let file = match config_path(&environment) {
@@ -122,6 +122,18 @@ impl Settings {
             file,
         })
     }
+}
+
+/// Returns a path with every link in the part of it that exists followed, so that one home has one
+/// spelling: what a run started carries it, and is found by it.
+fn real(path: &Path) -> PathBuf {
+    for ancestor in path.ancestors() {
+        if let Ok(existing) = std::fs::canonicalize(ancestor) {
+            let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
+            return if rest.as_os_str().is_empty() { existing } else { existing.join(rest) };
+        }
+    }
+    path.to_path_buf()
 }
 
 fn path_in(environment: &Environment, name: &str) -> Option<PathBuf> {
@@ -220,6 +232,14 @@ mod tests {
         assert_eq!(with(&[("HOME", "/h"), ("XDG_STATE_HOME", "rel")]), Some("/h/.local/state/omg".into()));
         assert_eq!(with(&[("OMG_HOME", "/o"), ("XDG_STATE_HOME", "/s")]), Some("/o".into()));
         assert_eq!(with(&[("OMG_HOME", "")]), None);
+    }
+
+    #[test]
+    fn one_home_has_one_spelling() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink(&place, place.join("link")).unwrap();
+        assert_eq!(real(&place.join("link/not/there")), place.join("not/there"));
     }
 
     #[test]
