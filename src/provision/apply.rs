@@ -113,16 +113,26 @@ pub async fn apply(
     };
     fs::create_dir_all(&site.folder).map_err(|error| harness(error.to_string()))?;
     receipt::withdraw(&site.receipt(), &site.git_dir).map_err(|error| harness(error.to_string()))?;
-    let deadline = tokio::time::Instant::now() + site.timeout;
+    let ended = || Failure { ended_by_us: true, ..harness("it was ended before it began".into()) };
+    let mut spent = Duration::ZERO;
     for (at, step) in plan.steps.iter().enumerate() {
         let _one = match step.one_at_a_time {
-            true => Some(lock(site.cache_lock.clone()).await.map_err(|error| harness(error.to_string()))?),
+            true => Some(lock(site, &|| job(at).is_none()).await.map_err(|unlocked| match unlocked {
+                Unlocked::Ended => ended(),
+                Unlocked::TimeOver => Failure {
+                    cause: Cause::Timeout,
+                    ..harness("another install held the package cache for too long".into())
+                },
+                Unlocked::Io(error) => harness(error.to_string()),
+            })?),
             false => None,
         };
-        let Some(job) = job(at) else {
-            return Err(Failure { ended_by_us: true, ..harness("it was ended before it began".into()) });
-        };
+        // Waiting for others takes nothing from its own time.
+        let deadline = tokio::time::Instant::now() + site.timeout.saturating_sub(spent);
+        let Some(job) = job(at) else { return Err(ended()) };
+        let begun = tokio::time::Instant::now();
         run_step(step, site, spawner, job, deadline).await?;
+        spent += begun.elapsed();
     }
     let names = probed(&site.inputs);
     let files = read_files(&site.root, &names);
@@ -305,15 +315,36 @@ fn dependency_folders(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Waits for the lock at `path` and holds it until the returned file is dropped.
-async fn lock(path: PathBuf) -> io::Result<fs::File> {
-    let held = tokio::task::spawn_blocking(move || {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+/// How often the lock of a package cache is tried for.
+const LOCK_TICK: Duration = Duration::from_millis(50);
+
+/// Why the lock of a package cache was not had.
+enum Unlocked {
+    /// The act was ended meanwhile.
+    Ended,
+    /// It took longer than the provisioning may.
+    TimeOver,
+    /// The lock file can't be used.
+    Io(io::Error),
+}
+
+/// Waits for the lock of the package caches and holds it until the returned file is dropped.
+async fn lock(site: &Site, ended: &dyn Fn() -> bool) -> Result<fs::File, Unlocked> {
+    if let Some(folder) = site.cache_lock.parent() {
+        fs::create_dir_all(folder).map_err(Unlocked::Io)?;
+    }
+    let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(&site.cache_lock);
+    let file = file.map_err(Unlocked::Io)?;
+    let deadline = tokio::time::Instant::now() + site.timeout;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(fs::TryLockError::Error(error)) => return Err(Unlocked::Io(error)),
+            Err(fs::TryLockError::WouldBlock) if ended() => return Err(Unlocked::Ended),
+            Err(fs::TryLockError::WouldBlock) if tokio::time::Instant::now() >= deadline => {
+                return Err(Unlocked::TimeOver);
+            }
+            Err(fs::TryLockError::WouldBlock) => tokio::time::sleep(LOCK_TICK).await,
         }
-        let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
-        file.lock()?;
-        Ok(file)
-    });
-    held.await.map_err(io::Error::other)?
+    }
 }

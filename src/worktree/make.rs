@@ -23,6 +23,9 @@ use super::{
 use crate::ids::CommitId;
 use crate::process::table::worked_in;
 
+/// Bytes below which a file system counts as full: git could not write an index.
+const NOTHING_FREE: u64 = 16 * 1024;
+
 /// More looks than any state needs: put back, drop, redo, then make.
 const ROUNDS: u32 = 6;
 
@@ -156,7 +159,14 @@ impl Act<'_> {
 
     fn git(&self, error: &GitError) -> AcquireFault {
         let detail = format!("lane `{}` at {}: {error}", self.request.lane, self.request.path.display());
-        if error.is_disk_full() { self.full(detail) } else { self.failed(detail) }
+        if error.is_disk_full() || self.nothing_is_free() { self.full(detail) } else { self.failed(detail) }
+    }
+
+    /// Git does not always say why it could not write.
+    fn nothing_is_free(&self) -> bool {
+        [&self.repository.common_dir, &self.request.path].into_iter().any(|path| {
+            super::discover::room(path).is_ok_and(|room| room.bytes < NOTHING_FREE || room.inodes == 0)
+        })
     }
 
     fn io(&self, error: &io::Error) -> AcquireFault {
@@ -417,7 +427,7 @@ impl Act<'_> {
         call.output().map(|_| ()).map_err(|error| AcquireFault {
             class: if error.is_disk_full() { AcquireClass::DiskFull } else { AcquireClass::AcquireFailed },
             detail: format!("lane `{}`: {error}", self.request.lane),
-            hint: "mend the hook, then resume; the lane is there and goes on from it".into(),
+            hint: "mend the hook, then resume".into(),
         })
     }
 

@@ -259,7 +259,10 @@ impl Act<'_> {
         let (git, common, request) = (self.git, &self.repository.common_dir, self.request);
         let failed = |error: GitError| self.git(&error);
         let name = request.branch_ref();
-        if let Some(other) = checked_out_at(git, self.repository, &name, None).map_err(failed)? {
+        // The lane's own entry may outlive its folder, deleted by hand; the next acquire drops it.
+        let own =
+            entry_for(self.repository, &request.path).map_err(|error| self.failed(&error.to_string()))?;
+        if let Some(other) = checked_out_at(git, self.repository, &name, own.as_ref()).map_err(failed)? {
             return Err(super::acquire::branch_elsewhere(request, &other));
         }
         let logged = rescue::unreached_by_branch(git, common, &request.branch, &request.base);

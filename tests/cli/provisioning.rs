@@ -326,3 +326,18 @@ fn a_halt_does_not_wait_for_a_lane_that_nobody_needs_any_more() {
     assert_eq!((world.state("a"), world.state("bad")), ("cancelled".into(), "failed".into()));
     assert_eq!(World::alive("sleep 7401"), Vec::<u32>::new());
 }
+
+#[test]
+fn retry_blocked_begins_anew_also_where_the_folder_was_deleted_by_hand() {
+    let world = World::new();
+    let go = world.path().join("go");
+    let graph = format!(
+        "name: x\nprovision: 'touch junk; test -e {}'\nnodes: [{{id: a, worktree: l, run: 'git log --format=%s'}}]\n",
+        go.display()
+    );
+    world.run(&graph).expect(3);
+    fs::remove_dir_all(world.lane("l")).unwrap();
+    fs::write(go, "").unwrap();
+    world.omg(&["resume", "r1", "--retry-blocked"]).expect(0);
+    assert_eq!(world.result("a"), "base");
+}

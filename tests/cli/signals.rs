@@ -180,3 +180,42 @@ fn a_signal_ends_a_hook_that_hangs() {
     std::fs::remove_file(hook).unwrap();
     world.omg(&["resume", "r1"]).expect(0);
 }
+
+#[test]
+fn what_is_left_is_found_however_its_home_is_spelled() {
+    let mut world = World::bare();
+    std::fs::create_dir(world.path().join("real")).unwrap();
+    std::os::unix::fs::symlink(world.path().join("real"), world.path().join("link")).unwrap();
+    world.extra.push(("OMG_HOME".into(), world.path().join("link").into()));
+    let graph = world.graph("name: x\nnodes: [{id: a, run: '(setsid sleep 6701 &) ; sleep 6702'}]\n");
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_for("its children", || World::alive("sleep 670").len() == 2);
+    let lock = std::fs::read_to_string(world.path().join("real/runs/r1/supervisor.lock")).unwrap();
+    let supervisor: i32 = lock.split(' ').next().unwrap().parse().unwrap();
+    signal(&child, Signal::KILL);
+    rustix::process::kill_process(rustix::process::Pid::from_raw(supervisor).unwrap(), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    world.extra.push(("OMG_HOME".into(), world.path().join("real").into()));
+    let ended = world.omg(&["cancel", "r1"]).expect(0);
+    assert!(ended.stdout.contains("ended what it had left running"), "{}", ended.stdout);
+    assert_eq!(World::alive("sleep 670"), Vec::<u32>::new());
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_another_install() {
+    let world = World::with(&[("yarn.lock", "# yarn lockfile v1\n"), ("package.json", "{}")]);
+    world.tool("yarn", "true");
+    let locks = world.home().join("locks");
+    std::fs::create_dir_all(&locks).unwrap();
+    let held = std::fs::File::create(locks.join("package-cache.lock")).unwrap();
+    held.lock().unwrap();
+    let graph = world.graph("name: x\nnodes: [{id: a, worktree: l, run: 'true'}]\n");
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_for("the provisioning", || {
+        world.event_names().iter().any(|name| name == "provision.requested")
+    });
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(held);
+    world.omg(&["resume", "r1"]).expect(0);
+}
