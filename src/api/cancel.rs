@@ -9,13 +9,14 @@ use super::find::{Found, here, run};
 use super::{Refusal, exit};
 use crate::process::table;
 use crate::run::leg;
+use crate::schedule::fact::RunStatus;
 use crate::settings::Settings;
 
 /// What `omg cancel` came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cancelled {
-    /// The leg was asked to stop, and did.
-    Stopped,
+    /// The leg was asked to stop, and ended; how the run stands.
+    Stopped(RunStatus),
     /// Nothing lived; what a dead leg had left running was ended.
     NotRunning {
         /// The names of what was ended.
@@ -36,6 +37,13 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
         let ended = leg::end_leftovers(&found.dir, Some(&found.file.graph))?;
         return Ok((id, Cancelled::NotRunning { ended }));
     };
+    if holder.purpose == leg::Purpose::Discard {
+        return Err(Refusal::new(
+            exit::HELD,
+            format!("a lane of run `{id}` is being discarded (pid {}); no leg of it lives", holder.pid),
+            Some("that ends by itself".into()),
+        ));
+    }
     std::fs::write(found.dir.cancel(), b"").map_err(|error| {
         Refusal::new(exit::BLOCKED, format!("{}: {error}", found.dir.cancel().display()), None)
     })?;
@@ -58,7 +66,9 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Ok((id, Cancelled::Stopped))
+    // The leg takes the note away when it begins; one that ended before that did not.
+    let _ = std::fs::remove_file(found.dir.cancel());
+    Ok((id, Cancelled::Stopped(found.view()?.status)))
 }
 
 fn only_living(settings: &Settings) -> Result<Found, Refusal> {

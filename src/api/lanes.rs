@@ -43,7 +43,7 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
         return Err(Refusal::usage(format!("run `{}` has no repository", file.run_id)));
     };
     let before = store::read(&dir.events()).map_err(RunError::from)?;
-    let claim = leg::claim(&dir, &file.run_id, &before)?;
+    let claim = leg::claim(&dir, &file.run_id, &before, leg::Purpose::Discard)?;
     for ended in leg::end_leftovers(&dir, Some(graph))? {
         tracing::warn!(%ended, "ended what an earlier leg left running");
     }

@@ -19,7 +19,7 @@ use crate::journal::{Record, RunDir, RunFile};
 use crate::process::client::Supervisor;
 use crate::process::spawn::own_program;
 use crate::process::supervisor::{Late, outlive_supervisor};
-use crate::readiness::judge::{Amount, lanes_that_fit};
+use crate::readiness::judge::{Amount, MARGIN, lanes_that_fit};
 use crate::run::driver::{Driver, LegReport, drive};
 use crate::run::environment::of_git;
 use crate::run::perform::Stage;
@@ -150,13 +150,19 @@ pub fn readiness(
         });
     }
     let mut notes = Vec::new();
-    if let Some(rest) = worktrees.not_in_lanes(repository)? {
-        notes.push(format!(
+    // These looks only inform: where they fail, the run goes on.
+    match worktrees.not_in_lanes(repository) {
+        Ok(Some(rest)) => notes.push(format!(
             "{} modified, {} untracked files are not in the lanes",
             rest.modified, rest.untracked
-        ));
+        )),
+        Ok(None) => {}
+        Err(error) => notes.push(format!("what of the checkout is not in the lanes is not known: {error}")),
     }
-    if graph.parts().identity.is_none() && !requests.is_empty() && !worktrees.has_identity(repository)? {
+    if graph.parts().identity.is_none()
+        && !requests.is_empty()
+        && !worktrees.has_identity(repository).unwrap_or(true)
+    {
         notes.push(
             "git does not know who commits here, so commits in lanes will fail: set user.name and user.email, or `identity` in the graph".into(),
         );
@@ -167,8 +173,13 @@ pub fn readiness(
             amounts.push(Amount { bytes: 0, inodes: 0 });
             continue;
         }
-        let footprint = worktrees.footprint(repository, &request.base)?;
-        amounts.push(Amount { bytes: footprint.bytes, inodes: footprint.inodes });
+        amounts.push(match worktrees.footprint(repository, &request.base) {
+            Ok(footprint) => Amount { bytes: footprint.bytes, inodes: footprint.inodes },
+            Err(error) => {
+                notes.push(format!("how much space lane {} needs is not known: {error}", request.lane));
+                Amount { bytes: 0, inodes: 0 }
+            }
+        });
     }
     let room = worktrees.room(&of_run.worktree_root)?;
     let free = Amount { bytes: room.bytes, inodes: room.inodes };
@@ -177,12 +188,14 @@ pub fn readiness(
         return Err(Refusal::new(
             exit::BLOCKED,
             format!(
-                "too little space for even one lane at {}: {} MiB and {} inodes are free, a lane needs {} MiB and {}",
+                "too little space for even one lane at {}: {} MiB and {} inodes are free; a lane needs {} MiB and {}, and {} MiB and {} are left for logs and the journal",
                 of_run.worktree_root.display(),
                 free.bytes >> 20,
                 free.inodes,
-                amounts[0].bytes >> 20,
-                amounts[0].inodes
+                amounts[0].bytes.div_ceil(1 << 20),
+                amounts[0].inodes,
+                MARGIN.bytes >> 20,
+                MARGIN.inodes
             ),
             Some("make room, or move lanes with `--worktree-root`".into()),
         ));

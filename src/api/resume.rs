@@ -42,7 +42,7 @@ pub fn resume(
 ) -> Result<Resumed, Refusal> {
     let Found { file, dir } = found;
     let before = store::read(&dir.events()).map_err(RunError::from)?;
-    let claim = leg::claim(&dir, &file.run_id, &before)?;
+    let claim = leg::claim(&dir, &file.run_id, &before, leg::Purpose::Leg)?;
     for ended in leg::end_leftovers(&dir, Some(&file.graph))? {
         observer.warn(&format!("ended what an earlier leg left running: {ended}"));
     }

@@ -74,11 +74,7 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
     let run_id = run_id(request)?;
     let dir = RunDir::new(&settings.home, &run_id);
     if dir.root().exists() {
-        return Err(Refusal::new(
-            exit::USAGE,
-            format!("the run id `{run_id}` is taken"),
-            Some(format!("`omg resume {run_id}` goes on with it; a new run needs another id")),
-        ));
+        return Err(taken(&run_id));
     }
     let absolute =
         std::fs::canonicalize(&request.graph).unwrap_or_else(|_| settings.folder.join(&request.graph));
@@ -112,20 +108,35 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
     Ok(Prepared { file, dir, repository: prepared_repository, lanes_that_fit: fit, notes, warnings })
 }
 
-/// Makes a prepared run and runs its first leg to the end.
+/// Makes a prepared run, durably, and claims it.
+///
+/// Errors: its id was taken meanwhile, with code 2; its files can't be written, with code 3.
+pub fn create(prepared: &Prepared) -> Result<leg::Claim, Refusal> {
+    let Prepared { file, dir, .. } = prepared;
+    leg::create(dir, file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => taken(&file.run_id),
+        _ => Refusal::new(exit::BLOCKED, format!("{}: {error}", dir.root().display()), None),
+    })?;
+    Ok(leg::claim(dir, &file.run_id, &[], leg::Purpose::Leg)?)
+}
+
+fn taken(run: &RunId) -> Refusal {
+    Refusal::new(
+        exit::USAGE,
+        format!("the run id `{run}` is taken"),
+        Some(format!("`omg resume {run}` goes on with it; a new run needs another id")),
+    )
+}
+
+/// Runs the first leg of a run that was made to its end.
 pub fn start(
     settings: &Settings,
     prepared: Prepared,
+    claim: leg::Claim,
     options: &LegOptions,
     observer: Rc<dyn Observer>,
 ) -> Result<Ended, Refusal> {
     let Prepared { file, dir, repository, lanes_that_fit, .. } = prepared;
-    leg::create(&dir, &file).map_err(|error| {
-        let taken = error.kind() == std::io::ErrorKind::AlreadyExists;
-        let code = if taken { exit::USAGE } else { exit::BLOCKED };
-        Refusal::new(code, format!("{}: {error}", dir.root().display()), None)
-    })?;
-    let claim = leg::claim(&dir, &file.run_id, &[])?;
     let claimed =
         Claimed { file, dir, claim, records: Vec::new(), repository, lanes_that_fit, exits: Vec::new() };
     run_leg(settings, claimed, options, observer)

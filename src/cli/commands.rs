@@ -44,9 +44,12 @@ pub fn run(settings: &Settings, command: Command) -> Result<i32, Refusal> {
         Command::Lanes { action: Some(LaneAction::Discard { run, lane }), .. } => {
             let found = api::find::run(settings, Some(&run))?;
             let cleanup = api::lanes::discard(settings, found, &lane)?;
-            output::result(
-                &cleanup.note.unwrap_or_else(|| format!("lane {lane}: removed; nothing was in it")),
-            );
+            let note = cleanup.note.unwrap_or_else(|| format!("lane {lane}: removed; nothing was in it"));
+            if cleanup.tree == "kept" {
+                let hint = "end or move away what stands in the way, then discard again".to_string();
+                return Err(Refusal::new(exit::BLOCKED, note, Some(hint)));
+            }
+            output::result(&note);
             Ok(exit::OK)
         }
         Command::Lanes { action: None, run, json } => {
@@ -113,20 +116,21 @@ fn start(settings: &Settings, args: RunArgs) -> Result<i32, Refusal> {
         leg: options.clone(),
     };
     let prepared = api::start::prepare(settings, &request)?;
-    if !args.dry_run {
+    let claimed = if args.dry_run { None } else { Some(api::start::create(&prepared)?) };
+    if claimed.is_some() {
         output::complain(&format!("run {} in {}", prepared.file.run_id, prepared.dir.root().display()));
     }
     output::problems(&prepared.warnings);
     for note in &prepared.notes {
         output::complain(&format!("note: {note}"));
     }
-    if args.dry_run {
+    let Some(claim) = claimed else {
         let lines = api::plan::describe(settings, &prepared)?;
         lines.iter().for_each(|line| output::result(line));
         return Ok(exit::OK);
-    }
+    };
     let (id, teller) = (prepared.file.run_id.clone(), teller(settings, &prepared.file, &prepared.dir, mode));
-    let ended = api::start::start(settings, prepared, &options, teller)?;
+    let ended = api::start::start(settings, prepared, claim, &options, teller)?;
     finish(settings, id.as_str(), mode)?;
     Ok(ended.exit)
 }
@@ -187,7 +191,7 @@ fn lint(args: &LintArgs) -> Result<i32, Refusal> {
 fn cancel(settings: &Settings, run: Option<&str>) -> Result<i32, Refusal> {
     let (id, outcome) = api::cancel::cancel(settings, run)?;
     match outcome {
-        Cancelled::Stopped => output::result(&format!("run {id} is cancelled")),
+        Cancelled::Stopped(status) => output::result(&format!("run {id} is {}", status.word())),
         Cancelled::NotRunning { ended } => {
             output::result(&format!("run {id} is not running"));
             for name in ended {

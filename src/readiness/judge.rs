@@ -10,7 +10,7 @@ pub struct Amount {
 }
 
 /// Left free whatever the lanes take, so that logs and the journal still fit.
-const MARGIN: Amount = Amount { bytes: 64 << 20, inodes: 1000 };
+pub const MARGIN: Amount = Amount { bytes: 64 << 20, inodes: 1000 };
 
 /// Returns how many of `lanes`, the first ones, fit into `free` at once.
 pub fn lanes_that_fit(lanes: &[Amount], free: Amount) -> usize {

@@ -33,6 +33,8 @@ pub struct Holder {
     pub generation: Generation,
     /// Its leg.
     pub leg: Leg,
+    /// What it holds the run for.
+    pub purpose: Purpose,
 }
 
 /// A claim on a run. The lock is held for as long as this lives.
@@ -96,6 +98,7 @@ pub fn holder(dir: &RunDir) -> Option<Holder> {
             start_time: 0,
             generation: Generation(0),
             leg: Leg(0),
+            purpose: Purpose::Leg,
         })),
     }
 }
@@ -124,9 +127,11 @@ fn lock_unless_held(
 
 fn read_holder(dir: &RunDir) -> Option<Holder> {
     let text = fs::read_to_string(dir.lock()).ok()?;
+    let purpose = if text.trim_end().ends_with("discard") { Purpose::Discard } else { Purpose::Leg };
     let mut words = text.split_whitespace().map(str::parse::<u64>);
     let mut next = || words.next()?.ok();
     Some(Holder {
+        purpose,
         pid: next()? as u32,
         start_time: next()?,
         generation: Generation(next()?),
@@ -134,10 +139,19 @@ fn read_holder(dir: &RunDir) -> Option<Holder> {
     })
 }
 
+/// What a run is claimed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A leg, which a signal ends in order.
+    Leg,
+    /// A discard, which is left to end by itself.
+    Discard,
+}
+
 /// Takes the run's lock and raises its generation. Durable on return.
 ///
 /// Errors: a living process holds it, or its files can't be used.
-pub fn claim(dir: &RunDir, run: &RunId, records: &[Record]) -> Result<Claim, RunError> {
+pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) -> Result<Claim, RunError> {
     let path = dir.lock();
     let io = |source| RunError::Io { path: path.clone(), source };
     let mut lock =
@@ -161,7 +175,11 @@ pub fn claim(dir: &RunDir, run: &RunId, records: &[Record]) -> Result<Claim, Run
     let pid = std::process::id();
     let start_time = table::start_time(pid).unwrap_or(0);
     lock.set_len(0).map_err(io)?;
-    writeln!(lock, "{pid} {start_time} {} {leg}", generation.0).map_err(io)?;
+    let word = match purpose {
+        Purpose::Leg => "leg",
+        Purpose::Discard => "discard",
+    };
+    writeln!(lock, "{pid} {start_time} {} {leg} {word}", generation.0).map_err(io)?;
     lock.sync_data().map_err(io)?;
     let _ = fs::remove_file(dir.cancel());
     Ok(Claim { lock, generation })

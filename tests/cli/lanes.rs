@@ -391,3 +391,30 @@ fn a_hook_sees_model_keys_only_where_they_are_named() {
     world.omg(&["run", &graph, "--run-id", "r2", "--pass-env", "OPENAI_API_KEY"]).expect(0);
     assert_eq!(fs::read_to_string(seen).unwrap(), ".\nkey-of-mine.\n");
 }
+
+#[test]
+fn a_discard_that_keeps_says_so_with_its_code() {
+    let world = World::new();
+    world.run("name: x\nnodes: [{id: a, worktree: l, run: 'echo x > u'}]\n").expect(0);
+    let mut worker = world.command("sleep").arg("8801").current_dir(world.lane("l")).spawn().unwrap();
+    let ended = world.omg(&["lanes", "discard", "r1", "l"]).expect(3);
+    assert!(ended.stderr.contains("busy") && world.lane("l").join("u").exists(), "{}", ended.stderr);
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    world.omg(&["lanes", "discard", "r1", "l"]).expect(0);
+    world.omg(&["lanes", "discard", "r1", "l"]).expect(0);
+    let channels = world.lane_view("l")["cleanup"]["channels"].clone();
+    assert_eq!(channels["untracked"], "saved: refs/omg/rescued/r1/l", "a later look forgets nothing");
+}
+
+#[test]
+fn a_look_that_only_informs_does_not_stop_a_run() {
+    let world = World::new();
+    let git = world.shell("command -v git");
+    world.tool(
+        "git",
+        &format!("case \"$*\" in *status*) test -n \"$OMG_RUN_DIR\" || exit 1;; esac; exec {git} \"$@\""),
+    );
+    let ended = world.run("name: x\nnodes: [{id: a, worktree: l, run: 'true'}]\n").expect(0);
+    assert!(ended.stderr.contains("is not known"), "{}", ended.stderr);
+}
