@@ -5,11 +5,12 @@
 //! Only the first three need the repository's lock; files of many lanes are written side by side.
 #![expect(clippy::disallowed_methods, reason = "moves and removes what a killed acquire left")]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::acquire::{AcquirePlan, decide};
 use super::git::{Git, GitError, no_object};
@@ -70,7 +71,7 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
             }
             AcquirePlan::Reuse => {
                 let entry = act.entry_locked(&lock)?;
-                act.set_stale_index_lock_aside(&entry).map_err(|error| act.io(&error))?;
+                act.set_stale_locks_aside(&entry).map_err(|error| act.io(&error))?;
                 act.write(&entry, Phase::Ready)?;
                 return act.acquired(&entry, How::Reused, act.made_branch()?);
             }
@@ -306,20 +307,35 @@ impl Act<'_> {
         found.ok_or_else(missing)
     }
 
-    /// The entry, locked in the name of the run unless somebody else has locked it.
-    /// Moves the `index.lock` of a git that was killed out of the way: it would fail every later git in
+    /// Moves the lock files of a git that was killed out of the way: they would fail every later git in
     /// the lane, and be charged to the node that runs it.
     ///
-    /// Nobody is behind it: the leg has ended what an earlier one left running, and no process works in
-    /// the lane. It is moved, not deleted.
-    fn set_stale_index_lock_aside(&self, entry: &Entry) -> io::Result<()> {
-        let stale = entry.git_dir.join("index.lock");
-        if !stale.exists() || worked_in(&self.request.path)? {
+    /// Nobody is behind them: the leg has ended what an earlier one left running, no process works in
+    /// the lane, and none has them open. They are moved, not deleted. Those of the lane are in its own
+    /// git folder; its branch's is where all branches are.
+    fn set_stale_locks_aside(&self, entry: &Entry) -> io::Result<()> {
+        if worked_in(&self.request.path)? {
             return Ok(());
         }
-        fs::rename(&stale, entry.git_dir.join("omg-stale-index.lock"))
+        let own = fs::read_dir(&entry.git_dir)?.filter_map(|item| item.ok().map(|item| item.path()));
+        let mut of_branch = self.repository.common_dir.join(self.request.branch_ref()).into_os_string();
+        of_branch.push(".lock");
+        let stale = own.chain([PathBuf::from(of_branch)]).filter(|path| {
+            path.extension() == Some(OsStr::new("lock")) && fs::symlink_metadata(path).is_ok()
+        });
+        for path in stale {
+            if worked_in(&path)? {
+                continue;
+            }
+            let mut name = std::ffi::OsString::from("omg-stale-");
+            name.push(path.file_name().unwrap_or_default());
+            name.push(".old");
+            fs::rename(&path, entry.git_dir.join(name))?;
+        }
+        Ok(())
     }
 
+    /// The entry, locked in the name of the run unless somebody else has locked it.
     fn entry_locked(&self, held: &RepositoryLock) -> Result<Entry, AcquireFault> {
         let entry = self.entry()?;
         let (git, repository, path) = (self.git, self.repository, &self.request.path);

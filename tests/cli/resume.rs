@@ -134,9 +134,15 @@ fn a_lane_folder_deleted_by_hand_is_attached_again() {
 }
 
 #[test]
-fn an_index_lock_of_a_killed_git_does_not_fail_the_next_leg() {
+fn the_locks_of_a_killed_git_do_not_fail_the_next_leg() {
+    for lock in ["index.lock", "HEAD.lock", "../../refs/heads/omg/r1/l.lock"] {
+        a_stale_lock_does_not_fail_the_next_leg(lock);
+    }
+}
+
+fn a_stale_lock_does_not_fail_the_next_leg(lock: &str) {
     let world = World::new();
-    let lock = "$(git rev-parse --git-dir)/index.lock";
+    let lock = format!("$(git rev-parse --git-dir)/{lock}");
     let graph = world.graph(&format!(
         "name: x\nnodes: [{{id: a, worktree: l, run: 'test -e ../again || {{ touch ../again; echo staged > {lock}; sleep 8701; }}; echo x > n; git add n; git commit -q -m x'}}]\n"
     ));
