@@ -36,8 +36,6 @@ pub struct RunRequest {
     pub pass_env: Vec<String>,
     /// Where lanes live.
     pub worktree_root: Option<PathBuf>,
-    /// What holds for this leg.
-    pub leg: LegOptions,
 }
 
 /// A run that is checked and ready to be made; nothing of it exists yet.

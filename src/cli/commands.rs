@@ -113,7 +113,6 @@ fn start(settings: &Settings, args: RunArgs) -> Result<i32, Refusal> {
         planned: args.planned,
         pass_env: args.pass_env,
         worktree_root: args.worktree_root,
-        leg: options.clone(),
     };
     let prepared = api::start::prepare(settings, &request)?;
     let claimed = if args.dry_run { None } else { Some(api::start::create(&prepared)?) };

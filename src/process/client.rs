@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::environment::Environment;
-use super::protocol::{JobExit, JobSpec, Reply, Request};
+use super::protocol::{JobSpec, Reply, Request};
 use super::{Job, JobEnd, JobStart, Spawner, spawn};
 
 /// Starts jobs through the run's own supervisor process.
@@ -127,9 +127,4 @@ pub async fn end_of(ended: oneshot::Receiver<JobEnd>) -> JobEnd {
 /// Returns whether a job was seen to run, its supervisor's death included.
 pub async fn start_of(started: oneshot::Receiver<JobStart>) -> JobStart {
     started.await.unwrap_or(JobStart::SupervisorLost)
-}
-
-/// Returns an exit that says nothing but that we do not know.
-pub fn unknown_exit(job: &str) -> JobExit {
-    JobExit { job: job.to_string(), ..JobExit::default() }
 }

@@ -97,8 +97,6 @@ enum Output {
 
 struct Supervisor {
     jobs: BTreeMap<String, Job>,
-    /// Adopted processes whose job is not known; they end with us.
-    strays: BTreeSet<u32>,
     /// Whose each process is, by id and start time, as seen while it still descended from a leader.
     owners: BTreeMap<(u32, u64), String>,
     /// When the process table is looked at next, to keep `owners`.
@@ -136,7 +134,6 @@ impl Supervisor {
         });
         Ok(Supervisor {
             jobs: BTreeMap::new(),
-            strays: BTreeSet::new(),
             owners: BTreeMap::new(),
             look_at: Instant::now(),
             replies,
@@ -275,7 +272,6 @@ impl Supervisor {
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let pid = pid.as_raw_pid() as u32;
-            self.strays.remove(&pid);
             if let Some(job) = self.jobs.values_mut().find(|job| job.leader == pid && !job.over) {
                 job.over = true;
                 job.exit.code = status.exit_status();
@@ -392,13 +388,12 @@ impl Supervisor {
     /// to descend from, else to the one named in its environment, else to the one whose group or
     /// session it is in. What has shed all of these belongs to the only job there is; where there are
     /// several, to one that is over and began before it, and else is a stray.
-    fn trees(&mut self) -> BTreeMap<String, Vec<table::Process>> {
+    fn trees(&self) -> BTreeMap<String, Vec<table::Process>> {
         let all = table::scan();
         let leaders: BTreeMap<u32, &str> =
             self.jobs.iter().map(|(name, job)| (job.leader, name.as_str())).collect();
         let only = if self.jobs.len() == 1 { self.jobs.keys().next().map(String::as_str) } else { None };
         let mut trees: BTreeMap<String, Vec<table::Process>> = BTreeMap::new();
-        let mut strays = BTreeSet::new();
         let mut owners: BTreeMap<u32, Option<&str>> = BTreeMap::new();
         // Parents come before their children here, so that an owner is handed down.
         for pid in table::descendants(&all, std::process::id()) {
@@ -422,14 +417,11 @@ impl Supervisor {
             if process.zombie {
                 continue;
             }
-            match owner {
-                Some(owner) => trees.entry(owner.to_string()).or_default().push(process.clone()),
-                None => {
-                    strays.insert(pid);
-                }
+            // A stray ends with us.
+            if let Some(owner) = owner {
+                trees.entry(owner.to_string()).or_default().push(process.clone());
             }
         }
-        self.strays = strays;
         trees
     }
 

@@ -83,8 +83,6 @@ pub struct Failure {
     pub detail: String,
     /// The last of its output.
     pub log_tail: String,
-    /// Whether a person wrote the command.
-    pub opaque: bool,
     /// Whether it was ended from outside, not for its own time.
     pub ended_by_us: bool,
 }
@@ -108,7 +106,6 @@ pub async fn apply(
         cause: Cause::Unknown,
         detail,
         log_tail: String::new(),
-        opaque: true,
         ended_by_us: false,
     };
     fs::create_dir_all(&site.folder).map_err(|error| harness(error.to_string()))?;
@@ -166,7 +163,6 @@ async fn run_step(
         cause,
         detail,
         log_tail: tail(&site.log()),
-        opaque: step.is_opaque(),
         ended_by_us: false,
     };
     if let Some(tool) = step.tool
