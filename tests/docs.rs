@@ -161,7 +161,8 @@ fn variables_are_named_whole() {
             let is_part = |c: &char| c.is_ascii_uppercase() || matches!(c, '_' | '{' | '}');
             let name: String = rest.chars().take_while(is_part).collect();
             let of = if name.starts_with("LANE") { "<NAME>" } else { "<ID>" };
-            let shown = format!("`OMG_{}`", name.replace("{}", of));
+            let name = if name.ends_with('_') { name + of } else { name.replace("{}", of) };
+            let shown = format!("`OMG_{name}`");
             assert!(text.contains(&shown), "{path} knows {shown}, and docs/runs.md does not");
         }
     }

@@ -13,6 +13,7 @@ mod fragment;
 mod grammar;
 mod grammar_node;
 mod keys;
+mod lineage;
 mod load;
 pub mod model;
 mod planned;

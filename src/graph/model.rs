@@ -13,6 +13,7 @@ use petgraph::visit::EdgeRef;
 use serde::{Deserialize, Serialize};
 
 use super::duration_ms;
+use super::lineage::Lineage;
 use crate::ids::{LaneIx, LaneName, NodeId, NodeIx};
 
 /// Bytes that a node may write before it fails, unless the file says otherwise: 1 GiB.
@@ -33,6 +34,7 @@ pub struct Graph {
     parts: GraphParts,
     dag: DiGraph<NodeIx, On>,
     ranks: Vec<u32>,
+    pub(super) lineage: Lineage,
 }
 
 /// What [`Graph::new`] is made from; the graph as data, which `run.json` keeps.
@@ -449,6 +451,8 @@ impl Graph {
         match petgraph::algo::toposort(&dag, None) {
             Ok(order) => {
                 let mut ranks = vec![0; parts.nodes.len()];
+                let in_order = order.iter().map(|ix| dag[*ix]);
+                let lineage = Lineage::of(&parts.nodes, parts.lanes.len(), in_order);
                 for ix in order.into_iter().rev() {
                     ranks[ix.index()] = dag
                         .neighbors_directed(ix, Direction::Outgoing)
@@ -456,7 +460,7 @@ impl Graph {
                         .max()
                         .unwrap_or(0);
                 }
-                Ok(Graph { parts, dag, ranks })
+                Ok(Graph { parts, dag, ranks, lineage })
             }
             Err(cycle) => Err(cycle_through(&dag, cycle.node_id())),
         }
@@ -512,22 +516,6 @@ impl Graph {
     /// Returns the number of edges on the longest path from `ix` to a node that nothing waits for.
     pub fn rank(&self, ix: NodeIx) -> u32 {
         self.ranks[ix.at()]
-    }
-
-    /// Returns every node that `ix` waits for, directly or through others, each once, nearest first.
-    pub fn ancestors(&self, ix: NodeIx) -> Vec<NodeIx> {
-        let mut seen = vec![false; self.parts.nodes.len()];
-        let mut queue = std::collections::VecDeque::from([ix]);
-        let mut found = Vec::new();
-        while let Some(next) = queue.pop_front() {
-            for dependency in &self.node(next).depends_on {
-                if !std::mem::replace(&mut seen[dependency.node.at()], true) {
-                    found.push(dependency.node);
-                    queue.push_back(dependency.node);
-                }
-            }
-        }
-        found
     }
 
     /// Returns how lane `ix` is provisioned: its own way, else the graph's.

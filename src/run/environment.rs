@@ -6,16 +6,19 @@ use indexmap::IndexMap;
 
 use super::RunDir;
 use crate::graph::Graph;
-use crate::graph::model::{Piece, Template};
+use crate::graph::model::{NodeKind, Piece, Template};
 use crate::graph::template::Quote;
 use crate::ids::{LaneIx, NodeIx, RunId};
 use crate::journal::RunFile;
 use crate::process::environment::Environment;
 use crate::schedule::state::MadeLane;
 
-/// Most ancestors whose artifacts are all named in a node's environment; of more, only those that it
-/// depends on directly are, since an environment has a limit (execve(2)).
-const ARTIFACTS_MAX: usize = 512;
+/// How many ancestors' artifacts are named in a node's environment unasked, nearest first: it has a limit
+/// (execve(2)), and each name costs every process of the node. What the node names itself is there too.
+const ARTIFACTS_MAX: usize = 128;
+
+/// What the names of variables for artifacts begin with.
+const ARTIFACT: &str = "OMG_ARTIFACT_";
 
 /// What the surroundings of a node depend on.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +27,7 @@ pub struct Place<'a> {
     pub file: &'a RunFile,
     /// Its folder.
     pub dir: &'a RunDir,
-    /// What omg itself was started with.
+    /// What every child starts from: [`Environment::for_child`] of what omg itself was started with.
     pub parent: &'a Environment,
     /// The lanes that were made, by index.
     pub lanes: &'a [Option<MadeLane>],
@@ -96,7 +99,7 @@ impl<'a> Place<'a> {
         for (name, template) in graph.parts().env.iter().chain(&this.env) {
             own.insert(name.clone(), self.render(node, template, Quote::None, read)?);
         }
-        let mut environment = self.parent.for_child(&self.file.pass_env);
+        let mut environment = self.parent.clone();
         if let Some(lane) = this.lane.and_then(|lane| self.made(lane)) {
             let keep: Vec<String> = own.keys().chain(&self.file.pass_env).cloned().collect();
             environment = environment.for_lane(&keep);
@@ -112,25 +115,42 @@ impl<'a> Place<'a> {
         self.set_run(&mut environment, job);
         environment.set("OMG_NODE", this.id.as_str());
         environment.set("OMG_ATTEMPT", attempt.to_string());
-        let ancestors = graph.ancestors(node);
-        for other in &ancestors {
-            if let Some(lane) = graph.node(*other).lane
-                && let Some(made) = self.made(lane)
-            {
+        for lane in graph.lanes_before(node) {
+            if let Some(made) = self.made(lane) {
                 let name = format!("OMG_LANE_{}_BRANCH", variable(graph.lane(lane).name.as_str()));
                 environment.set(name, made.branch.as_str());
             }
         }
-        let named: Vec<NodeIx> = if ancestors.len() <= ARTIFACTS_MAX {
-            ancestors
-        } else {
-            this.depends_on.iter().map(|dependency| dependency.node).collect()
-        };
-        for other in named {
+        for other in self.artifacts_of(node) {
             let id = &graph.node(other).id;
-            environment.set(format!("OMG_ARTIFACT_{}", variable(id.as_str())), self.dir.result(id));
+            environment.set(format!("{ARTIFACT}{}", variable(id.as_str())), self.dir.result(id));
         }
         Ok(environment)
+    }
+
+    /// Returns the ancestors whose artifacts `node` finds in its environment: all it depends on directly,
+    /// the nearest, and those whose variable stands in its own text.
+    fn artifacts_of(&self, node: NodeIx) -> Vec<NodeIx> {
+        let graph = self.graph();
+        let this = graph.node(node);
+        let mut found = graph.nearest_ancestors(node, ARTIFACTS_MAX.max(this.depends_on.len()));
+        let NodeKind::Command { run } = &this.kind else { return found };
+        let templates = [run].into_iter().chain(this.check.verify.as_ref().map(|verify| &verify.command));
+        let mentioned: Vec<String> =
+            templates.chain(this.env.values()).chain(graph.parts().env.values()).flat_map(mentions).collect();
+        let near = |name: &String| {
+            found.iter().any(|other| variable(graph.node(*other).id.as_str()) == name[ARTIFACT.len()..])
+        };
+        if !mentioned.iter().all(near) {
+            let far = graph.ancestors(node).into_iter().skip(found.len());
+            let far = far.filter(|other| {
+                mentioned
+                    .iter()
+                    .any(|name| name[ARTIFACT.len()..] == variable(graph.node(*other).id.as_str()))
+            });
+            found.extend(far.collect::<Vec<_>>());
+        }
+        found
     }
 
     /// Returns what the provisioning of a lane sees: the graph's variables among it, but for those with
@@ -148,7 +168,7 @@ impl<'a> Place<'a> {
             .collect();
         let keep: Vec<String> =
             own.iter().map(|(name, _)| name).chain(&self.file.pass_env).cloned().collect();
-        let mut environment = self.parent.for_child(&self.file.pass_env).for_lane(&keep);
+        let mut environment = self.parent.clone().for_lane(&keep);
         for (name, value) in crate::provision::apply::HOOK_INSTALLERS_OFF {
             environment.set(name, value);
         }
@@ -235,6 +255,18 @@ pub fn of_git(parent: &Environment, run: &RunId, dir: &RunDir) -> Environment {
     environment.set("OMG_RUN_ID", run.as_str());
     environment.set("OMG_RUN_DIR", dir.root().as_os_str());
     environment
+}
+
+/// Returns the names of variables for artifacts that stand in a template's own text.
+fn mentions(template: &Template) -> Vec<String> {
+    let texts = template.0.iter().filter_map(|piece| match piece {
+        Piece::Text(text) => Some(text),
+        _ => None,
+    });
+    let starts = texts.flat_map(|text| text.match_indices(ARTIFACT).map(|(at, _)| &text[at..]));
+    let name =
+        |rest: &str| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>();
+    starts.map(name).collect()
 }
 
 /// Returns a name as part of a variable's: upper case, other characters as `_`.

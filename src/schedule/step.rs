@@ -216,7 +216,10 @@ impl Turn<'_> {
             if self.state.node(ix).phase != NodePhase::Waiting {
                 continue;
             }
-            let never = self.graph.node(ix).depends_on.iter().find_map(|dependency| {
+            let unmet = self.state.live.unmet[ix.at()];
+            let mut open =
+                self.graph.node(ix).depends_on.iter().take(if unmet == 0 { 0 } else { usize::MAX });
+            let never = open.find_map(|dependency| {
                 match edge(self.graph, self.state, dependency.node, dependency.on) {
                     Edge::Never(because) => Some(because),
                     Edge::Met | Edge::Open => None,
@@ -227,29 +230,34 @@ impl Turn<'_> {
                 self.note(Fact::NodeSkipped { node, because })?;
                 self.note_finished(ix, EndState::Skipped, None)?;
                 self.met(ix, EndState::Skipped, &mut queue);
-            } else if self.state.live.unmet[ix.at()] == 0 && !self.state.live.parked.contains(&ix) {
+            } else if unmet == 0 && !self.state.live.parked.contains(&ix) {
                 self.state.live.ready.insert((Reverse(self.graph.rank(ix)), ix));
             }
         }
         Ok(())
     }
 
-    /// Counts down the edges that `ix`'s ending met and queues its dependents.
+    /// Counts down the edges that `ix`'s ending met and queues the dependents for which it decides
+    /// something: the last open edge is met, or one can't be any more.
     pub(super) fn met(&mut self, ix: NodeIx, end: EndState, queue: &mut Vec<NodeIx>) {
-        let met = |on| {
-            matches!(
-                (end, on),
-                (EndState::Passed, On::Passed | On::Finished)
-                    | (EndState::Failed, On::Failed | On::Finished)
-                    | (EndState::Skipped, On::Finished)
-            )
-        };
         for (next, on) in self.graph.dependents(ix) {
-            if met(on) && !self.state.live.unmet.is_empty() {
-                let unmet = &mut self.state.live.unmet[next.at()];
-                *unmet = unmet.saturating_sub(1);
+            match (end, on) {
+                (EndState::Passed, On::Passed | On::Finished)
+                | (EndState::Failed, On::Failed | On::Finished)
+                | (EndState::Skipped, On::Finished) => {
+                    let unmet = &mut self.state.live.unmet[next.at()];
+                    *unmet = unmet.saturating_sub(1);
+                    if *unmet == 0 {
+                        queue.push(next);
+                    }
+                }
+                (EndState::Passed | EndState::Skipped, On::Failed)
+                | (EndState::Failed | EndState::Skipped, On::Passed) => queue.push(next),
+                (
+                    EndState::Blocked | EndState::Waiting | EndState::Cancelled | EndState::Interrupted,
+                    On::Passed | On::Finished | On::Failed,
+                ) => {}
             }
-            queue.push(next);
         }
     }
 
