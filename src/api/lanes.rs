@@ -83,10 +83,10 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
     let clock = SystemClock;
     let requested =
         Fact::CleanupRequested { lane: name.clone(), intent: intent.clone(), reason: "discard".into() };
-    journal.append(&[requested], clock.now()).map_err(RunError::from)?;
+    journal.append(vec![requested], clock.now()).map_err(RunError::from)?;
     let outcome = GitSweeper::new(&environment).sweep(&repository, &request);
     let fact = performed(name, intent, outcome);
-    journal.append(std::slice::from_ref(&fact), clock.now()).map_err(RunError::from)?;
+    journal.append(vec![fact.clone()], clock.now()).map_err(RunError::from)?;
     claim.release();
     match fact {
         Fact::CleanupPerformed { cleanup, .. } => Ok(cleanup),

@@ -49,9 +49,9 @@ impl RunDir {
         self.node(node).join(format!("attempt-{attempt}.log"))
     }
 
-    /// Returns the exit record of an attempt.
-    pub fn attempt_exit(&self, node: &NodeId, attempt: u32) -> PathBuf {
-        self.node(node).join(format!("attempt-{attempt}.exit"))
+    /// Returns the file in which the supervisor says how attempts ended, a line each.
+    pub fn exits(&self) -> PathBuf {
+        self.0.join("exits.jsonl")
     }
 
     /// Returns the log of an attempt's `verify`.

@@ -18,6 +18,8 @@ const SECRET_ENDINGS: [&str; 4] = ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD"];
 pub struct Mask {
     /// Longest first, so that one secret inside another leaves nothing behind.
     secrets: Vec<String>,
+    /// The same as they stand in JSON.
+    escaped: Vec<String>,
 }
 
 impl Mask {
@@ -41,7 +43,12 @@ impl Mask {
             .collect();
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
-        Mask { secrets }
+        let in_json = |secret: &String| {
+            let quoted = serde_json::to_string(secret).unwrap_or_default();
+            quoted.trim_matches('"').to_string()
+        };
+        let escaped = secrets.iter().map(in_json).filter(|escaped| !escaped.is_empty()).collect();
+        Mask { secrets, escaped }
     }
 
     /// Returns this mask with further values.
@@ -61,16 +68,13 @@ impl Mask {
     }
 
     /// Returns a line of JSON without secrets, as they stand there: escaped.
-    pub fn json(&self, line: &str) -> String {
-        let mut masked = line.to_string();
-        for secret in &self.secrets {
-            let escaped = serde_json::to_string(secret).unwrap_or_default();
-            let escaped = escaped.trim_matches('"');
-            if !escaped.is_empty() && masked.contains(escaped) {
-                masked = masked.replace(escaped, MASK);
+    pub fn json(&self, mut line: String) -> String {
+        for escaped in &self.escaped {
+            if line.contains(escaped.as_str()) {
+                line = line.replace(escaped.as_str(), MASK);
             }
         }
-        masked
+        line
     }
 }
 
@@ -97,7 +101,7 @@ mod tests {
         );
         let mask = Mask::of(&environment, &["X".to_string()]);
         assert_eq!(mask.text("hunter22 visible passed-on"), "*** visible ***");
-        assert_eq!(mask.json(r#"{"a":"pass\"word"}"#), r#"{"a":"***"}"#);
+        assert_eq!(mask.json(r#"{"a":"pass\"word"}"#.into()), r#"{"a":"***"}"#);
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub enum JournalError {
 
 /// Where lines go.
 pub trait Store: Send {
-    /// Appends lines, each with its line break. Durable on return; after an error nothing more may
-    /// be appended.
-    fn append(&mut self, lines: &[u8]) -> std::io::Result<()>;
+    /// Appends lines, each with its line break. With `durable`, they and all before them are durable on
+    /// return; without, they outlive this process and not the machine. After an error nothing more may be
+    /// appended.
+    fn append(&mut self, lines: &[u8], durable: bool) -> std::io::Result<()>;
 }

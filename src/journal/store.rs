@@ -33,9 +33,9 @@ fn load(path: &Path) -> Result<Parsed, JournalError> {
 struct FileStore(File);
 
 impl Store for FileStore {
-    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+    fn append(&mut self, lines: &[u8], durable: bool) -> io::Result<()> {
         self.0.write_all(lines)?;
-        self.0.sync_data()
+        if durable { self.0.sync_data() } else { Ok(()) }
     }
 }
 
@@ -81,46 +81,53 @@ impl Journal {
         ))
     }
 
-    /// Appends facts as one batch and returns their records, secrets masked. Durable on return.
+    /// Appends facts as one batch and returns their records with their lines, secrets masked. Durable on
+    /// return, but for facts that need not be ([`Fact::must_last`]) and stand alone.
     ///
     /// Errors: the write or its sync failed. Linux reports a failed sync once and forgets the pages,
     /// so after an error nothing more is written.
-    pub fn append(&mut self, facts: &[Fact], now: Timestamp) -> Result<Vec<Record>, JournalError> {
+    pub fn append(&mut self, facts: Vec<Fact>, now: Timestamp) -> Result<Vec<Line>, JournalError> {
         if self.poisoned {
             return Err(JournalError::Poisoned { path: self.path.clone() });
         }
-        let mut lines = String::new();
-        let mut records = Vec::with_capacity(facts.len());
+        let durable = facts.iter().any(Fact::must_last);
+        let mut batch = String::new();
+        let mut written = Vec::with_capacity(facts.len());
         for fact in facts {
             let record = Record {
-                seq: self.next + records.len() as u64,
+                seq: self.next + written.len() as u64,
                 ts: now,
                 leg: self.leg,
                 r#gen: self.generation,
-                fact: fact.clone(),
                 target: fact.target().map(str::to_string),
+                fact,
             };
             let line = serde_json::to_string(&record)
                 .map_err(|error| JournalError::Io { path: self.path.clone(), source: error.into() })?;
-            lines.push_str(&self.mask.json(&line));
-            lines.push('\n');
-            records.push(record);
+            let text = self.mask.json(line);
+            batch.push_str(&text);
+            batch.push('\n');
+            written.push(Line { record, text });
         }
-        if records.is_empty() {
-            return Ok(records);
+        if written.is_empty() {
+            return Ok(written);
         }
-        if let Err(source) = self.store.append(lines.as_bytes()) {
+        if let Err(source) = self.store.append(batch.as_bytes(), durable) {
             self.poisoned = true;
             return Err(JournalError::Io { path: self.path.clone(), source });
         }
-        self.next += records.len() as u64;
-        Ok(records)
+        self.next += written.len() as u64;
+        Ok(written)
     }
+}
 
-    /// Returns a line as it stands in the journal, secrets masked, without its line break.
-    pub fn line(&self, record: &Record) -> String {
-        self.mask.json(&serde_json::to_string(record).unwrap_or_default())
-    }
+/// A line of the journal.
+#[derive(Debug)]
+pub struct Line {
+    /// What it says.
+    pub record: Record,
+    /// As it stands there, secrets masked, without its line break.
+    pub text: String,
 }
 
 #[cfg(test)]
@@ -140,13 +147,13 @@ mod tests {
         let stop = Fact::Stopping { reason: StopReason::Cancel };
         let (mut journal, before) = Journal::open(&path, leg, Mask::default()).unwrap();
         assert_eq!(before, []);
-        journal.append(std::slice::from_ref(&done), Timestamp::UNIX_EPOCH).unwrap();
+        journal.append(vec![done.clone()], Timestamp::UNIX_EPOCH).unwrap();
         drop(journal);
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"seq\":2,").unwrap();
         assert_eq!(read(&path).unwrap().len(), 1);
         let (mut journal, before) = Journal::open(&path, leg, Mask::default()).unwrap();
         assert_eq!(before.len(), 1);
-        journal.append(&[stop.clone(), done], Timestamp::UNIX_EPOCH).unwrap();
+        journal.append(vec![stop.clone(), done], Timestamp::UNIX_EPOCH).unwrap();
         let all = read(&path).unwrap();
         assert_eq!(all.iter().map(|record| record.seq).collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(all[1].fact, stop);
@@ -163,15 +170,52 @@ mod tests {
             intent: crate::ids::IntentId::from("g1-1"),
             reason: "saw hunter22".into(),
         };
-        let records = journal.append(&[fact], Timestamp::UNIX_EPOCH).unwrap();
+        let lines = journal.append(vec![fact], Timestamp::UNIX_EPOCH).unwrap();
         assert!(!fs::read_to_string(&path).unwrap().contains("hunter22"));
-        assert!(journal.line(&records[0]).contains("saw ***"));
+        assert!(lines[0].text.contains("saw ***"));
+    }
+
+    /// Counts appends that were to be durable, and others.
+    struct Counting(std::sync::Arc<std::sync::Mutex<[u32; 2]>>);
+
+    impl Store for Counting {
+        fn append(&mut self, _: &[u8], durable: bool) -> io::Result<()> {
+            self.0.lock().unwrap()[usize::from(durable)] += 1;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn only_what_announces_nothing_waits_for_the_next_sync() {
+        let counts = std::sync::Arc::default();
+        let mut journal = Journal {
+            path: "events.jsonl".into(),
+            store: Box::new(Counting(std::sync::Arc::clone(&counts))),
+            next: 1,
+            leg: Leg(1),
+            generation: Generation(1),
+            mask: Mask::default(),
+            poisoned: false,
+        };
+        let started = Fact::NodeStarted {
+            node: "a".into(),
+            attempt: 1,
+            intent: crate::ids::IntentId::from("g1-1"),
+            pid: 1,
+            start_time: 1,
+            lane: None,
+        };
+        let done = Fact::RunFinished { status: RunStatus::Passed };
+        for facts in [vec![started.clone()], vec![started, done.clone()], vec![done], vec![]] {
+            journal.append(facts, Timestamp::UNIX_EPOCH).unwrap();
+        }
+        assert_eq!(*counts.lock().unwrap(), [1, 2]);
     }
 
     struct Broken(u32);
 
     impl Store for Broken {
-        fn append(&mut self, _: &[u8]) -> io::Result<()> {
+        fn append(&mut self, _: &[u8], _: bool) -> io::Result<()> {
             self.0 += 1;
             Err(io::ErrorKind::StorageFull.into())
         }
@@ -189,7 +233,13 @@ mod tests {
             poisoned: false,
         };
         let facts = [Fact::RunFinished { status: RunStatus::Passed }];
-        assert!(matches!(journal.append(&facts, Timestamp::UNIX_EPOCH), Err(JournalError::Io { .. })));
-        assert!(matches!(journal.append(&facts, Timestamp::UNIX_EPOCH), Err(JournalError::Poisoned { .. })));
+        assert!(matches!(
+            journal.append(facts.to_vec(), Timestamp::UNIX_EPOCH),
+            Err(JournalError::Io { .. })
+        ));
+        assert!(matches!(
+            journal.append(facts.to_vec(), Timestamp::UNIX_EPOCH),
+            Err(JournalError::Poisoned { .. })
+        ));
     }
 }

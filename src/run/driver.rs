@@ -108,9 +108,8 @@ impl Driver {
 
     /// Makes facts durable and tells of them.
     fn append(&mut self, facts: Vec<Fact>) -> Result<(), RunError> {
-        let records = self.journal.append(&facts, self.stage.seams.clock.now())?;
-        for record in &records {
-            self.observer.recorded(record, &self.journal.line(record));
+        for line in self.journal.append(facts, self.stage.seams.clock.now())? {
+            self.observer.recorded(&line.record, &line.text);
         }
         Ok(())
     }

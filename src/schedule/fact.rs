@@ -325,6 +325,12 @@ impl Fact {
             | Fact::RunFinished { .. } => None,
         }
     }
+
+    /// Returns whether the fact has to be durable at once. One that a process was seen to run need not: it
+    /// announces nothing, and what would lose it loses the process too.
+    pub fn must_last(&self) -> bool {
+        !matches!(self, Fact::NodeStarted { .. })
+    }
 }
 
 /// The node that failed, and how.
