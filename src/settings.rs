@@ -98,12 +98,17 @@ pub fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
+/// Returns the environment that this process was started with.
+pub fn own_environment() -> Environment {
+    std::env::vars_os().collect()
+}
+
 impl Settings {
     /// Returns what the environment and the configuration file of this process say.
     ///
     /// Errors: a value that means nothing, or no place to keep runs in.
     pub fn read() -> Result<Settings, SettingsError> {
-        let environment: Environment = std::env::vars_os().collect();
+        let environment = own_environment();
         let folder = std::env::current_dir()
             .map_err(|error| SettingsError::Nowhere(format!("the present folder can't be used: {error}")))?;
         let home = home(&environment).map(|home| real(&folder.join(home))).ok_or_else(|| {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use omg::process::client::{Supervisor, end_of, start_of};
 use omg::process::environment::Environment;
-use omg::process::protocol::{JobExit, JobSpec, Text, pairs};
+use omg::process::protocol::{JobExit, JobSpec, Text};
 use omg::process::{JobEnd, JobStart, Spawner, table};
 
 fn omg() -> PathBuf {
@@ -32,9 +32,10 @@ fn spec(run_dir: &Path, job: &str, line: &str) -> JobSpec {
         job: job.into(),
         argv: ["sh", "-c", line].map(Text::from).to_vec(),
         cwd: run_dir.to_path_buf(),
-        environment: pairs(&environment(run_dir, job)),
+        environment: environment(run_dir, job),
         log: run_dir.join(format!("{job}.log")),
         result: Some(run_dir.join(format!("{job}.result"))),
+        direct: false,
         record: Some(run_dir.join(format!("{job}.exit"))),
         output_max: 1 << 20,
         grace_ms: 300,

@@ -305,10 +305,11 @@ async fn leg_inside(
     let (answers, from_answers) = mpsc::unbounded_channel();
     let (panics, from_panics) = mpsc::unbounded_channel();
     let lanes = state.lanes.iter().map(|lane| lane.made.clone()).collect();
+    let parent = settings.environment.for_child(&file.pass_env);
     let stage = Rc::new(Stage {
         file: Rc::new(file),
         dir: dir.clone(),
-        parent: settings.environment.clone(),
+        parent,
         seams,
         repository,
         answers,

@@ -1,15 +1,12 @@
-//! The two subcommands that only this program itself calls.
+//! The subcommand that only this program itself calls.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use crate::process::{spawn, supervisor};
+use crate::process::supervisor;
+use crate::settings;
 
-/// Exit status of a shim that could not become its command: not found, as a shell has it.
-const NOT_FOUND: i32 = 127;
-/// Exit status of a shim whose command can't be executed, as a shell has it.
-const NOT_EXECUTABLE: i32 = 126;
 /// A bug of ours (DESIGN.md section 11).
 const BUG: i32 = 70;
 
@@ -17,19 +14,10 @@ const BUG: i32 = 70;
 pub fn run(arguments: &[OsString]) -> Option<i32> {
     let word = arguments.first()?.to_str()?;
     match (word, &arguments[1..]) {
-        ("__exec", [parent, dashes, argv @ ..]) if dashes == "--" => {
-            let parent = parent.to_str()?.parse().ok()?;
-            let error = spawn::become_bound(parent, argv);
-            let program = argv.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-            super::output::complain(&format!("omg: {program}: {error}"));
-            let missing = error.kind() == std::io::ErrorKind::NotFound;
-            Some(if missing { NOT_FOUND } else { NOT_EXECUTABLE })
-        }
         ("__supervise", [run_dir]) => {
-            let outcome = std::io::stdin()
-                .as_fd()
-                .try_clone_to_owned()
-                .and_then(|lifeline| supervisor::supervise(Path::new(run_dir), lifeline));
+            let outcome = std::io::stdin().as_fd().try_clone_to_owned().and_then(|lifeline| {
+                supervisor::supervise(Path::new(run_dir), lifeline, settings::own_environment())
+            });
             if let Err(error) = outcome {
                 super::output::complain(&format!("omg: supervisor: {error}"));
                 return Some(BUG);

@@ -1,4 +1,8 @@
 //! A job's output on its way to disk: capped, never held in memory.
+//!
+//! The log is for people and not synced; the result is what later nodes build on, and is. A job that
+//! wrote nothing to its standard output leaves an empty result, for which nothing needs to be synced: a
+//! file that is lost reads the same.
 #![expect(clippy::disallowed_methods, reason = "writes the log and the result of a job")]
 
 use std::fs::{self, File, OpenOptions};
@@ -32,23 +36,25 @@ pub enum Written {
 #[derive(Debug)]
 pub struct Capture {
     log: File,
-    result: Option<Tail>,
+    /// Where the result goes in the end, and what of it is there so far.
+    result: Option<(PathBuf, Option<Tail>)>,
     left: u64,
     state: Written,
 }
 
 impl Capture {
-    /// Opens the log for adding to, and an empty result beside its final place.
+    /// Opens the log for adding to; the result is begun by the first output that belongs to it.
     pub fn open(log: &Path, result: Option<&Path>, output_max: u64) -> io::Result<Capture> {
-        if let Some(folder) = log.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        Ok(Capture {
-            log: OpenOptions::new().create(true).append(true).open(log)?,
-            result: result.map(Tail::create).transpose()?,
-            left: output_max,
-            state: Written::All,
-        })
+        let open = || OpenOptions::new().create(true).append(true).open(log);
+        let file = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                log.parent().map_or(Ok(()), fs::create_dir_all)?;
+                open()?
+            }
+            opened => opened?,
+        };
+        let result = result.map(|place| (place.to_path_buf(), None));
+        Ok(Capture { log: file, result, left: output_max, state: Written::All })
     }
 
     /// Writes a piece of output. Not durable.
@@ -58,7 +64,7 @@ impl Capture {
         }
         let fits = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let written = self.log.write_all(&bytes[..fits]).and_then(|()| match (&mut self.result, stream) {
-            (Some(result), Stream::Out) => result.write(&bytes[..fits]),
+            (Some((place, tail)), Stream::Out) => begun(place, tail)?.write(&bytes[..fits]),
             (Some(_) | None, Stream::Out | Stream::Err) => Ok(()),
         });
         self.left -= fits as u64;
@@ -71,14 +77,26 @@ impl Capture {
         self.state
     }
 
+    /// Returns whether [`Capture::finish`] waits for the disk.
+    pub fn has_result(&self) -> bool {
+        matches!(self.result, Some((_, Some(_))))
+    }
+
     /// Puts the result in its place: its last [`RESULT_MAX`] bytes, cut at a line start, the final
-    /// line break removed. Durable on return, the log too.
+    /// line break removed. The result is durable on return, the log not.
     pub fn finish(self) -> io::Result<()> {
-        self.log.sync_data()?;
         match self.result {
-            Some(result) => result.finish(),
+            Some((place, Some(tail))) => tail.finish(&place),
+            Some((place, None)) => File::create(place).map(drop),
             None => Ok(()),
         }
+    }
+}
+
+fn begun<'t>(place: &Path, tail: &'t mut Option<Tail>) -> io::Result<&'t mut Tail> {
+    match tail {
+        Some(tail) => Ok(tail),
+        None => Ok(tail.insert(Tail::create(place)?)),
     }
 }
 
@@ -89,14 +107,13 @@ struct Tail {
     length: u64,
     cut: bool,
     draft: PathBuf,
-    place: PathBuf,
 }
 
 impl Tail {
     fn create(place: &Path) -> io::Result<Tail> {
         let draft = place.with_extension("draft");
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&draft)?;
-        Ok(Tail { file, length: 0, cut: false, draft, place: place.to_path_buf() })
+        Ok(Tail { file, length: 0, cut: false, draft })
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -125,21 +142,23 @@ impl Tail {
         Ok(())
     }
 
-    fn finish(mut self) -> io::Result<()> {
+    fn finish(mut self, place: &Path) -> io::Result<()> {
         self.shrink()?;
         let mut bytes = Vec::new();
         self.file.seek(SeekFrom::Start(0))?;
         self.file.read_to_end(&mut bytes)?;
         let result = result_of(&bytes, self.cut);
-        self.file.set_len(0)?;
-        self.file.seek(SeekFrom::Start(0))?;
-        self.file.write_all(result)?;
-        self.file.sync_data()?;
-        fs::rename(&self.draft, &self.place)?;
-        if let Some(folder) = self.place.parent() {
-            File::open(folder)?.sync_all()?;
+        if !bytes.starts_with(result) {
+            self.file.seek(SeekFrom::Start(0))?;
+            self.file.write_all(result)?;
         }
-        Ok(())
+        self.file.set_len(result.len() as u64)?;
+        self.file.sync_data()?;
+        fs::rename(&self.draft, place)?;
+        match place.parent() {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        }
     }
 }
 
@@ -174,6 +193,21 @@ mod tests {
             [(Stream::Out, b"a\n"), (Stream::Err, b"e\n"), (Stream::Out, b"b\n")];
         let (written, log, result) = captured(&pieces, 100);
         assert_eq!((written, &log[..], &result[..]), (Written::All, &b"a\ne\nb\n"[..], &b"a\nb"[..]));
+    }
+
+    #[test]
+    fn a_job_that_says_nothing_empties_the_result_of_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, result) = (folder.path().join("n/log"), folder.path().join("n/result"));
+        for pieces in [&[b"one\n".as_slice()][..], &[]] {
+            let mut capture = Capture::open(&log, Some(&result), 100).unwrap();
+            for bytes in pieces {
+                capture.write(Stream::Out, bytes);
+            }
+            assert_eq!(capture.has_result(), !pieces.is_empty());
+            capture.finish().unwrap();
+            assert_eq!(fs::read(&result).unwrap(), if pieces.is_empty() { &b""[..] } else { b"one" });
+        }
     }
 
     #[test]

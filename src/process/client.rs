@@ -13,12 +13,14 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::environment::Environment;
-use super::protocol::{JobSpec, Reply, Request};
+use super::protocol::{self, Difference, JobSpec, Reply, Request};
 use super::{Job, JobEnd, JobStart, Spawner, spawn};
 
 /// Starts jobs through the run's own supervisor process.
 #[derive(Debug)]
 pub struct Supervisor {
+    /// What the supervisor was started with.
+    environment: Environment,
     requests: mpsc::UnboundedSender<Request>,
     waiting: Arc<Mutex<Waiting>>,
     lost: Mutex<Option<oneshot::Receiver<()>>>,
@@ -46,10 +48,8 @@ impl Supervisor {
         let (tell_lost, lost) = oneshot::channel();
         let waiting = Arc::new(Mutex::new(Waiting::default()));
         tokio::spawn(async move {
-            while let Some(request) = to_write.recv().await {
-                let Ok(mut line) = serde_json::to_vec(&request) else { continue };
-                line.push(b'\n');
-                if write.write_all(&line).await.is_err() {
+            while let Some(lines) = protocol::gather(&mut to_write).await {
+                if write.write_all(&lines).await.is_err() {
                     return;
                 }
             }
@@ -70,7 +70,7 @@ impl Supervisor {
             let _ = tell_lost.send(());
             let _ = child.try_wait();
         });
-        Ok(Supervisor { requests, waiting, lost: Mutex::new(Some(lost)) })
+        Ok(Supervisor { environment: environment.clone(), requests, waiting, lost: Mutex::new(Some(lost)) })
     }
 }
 
@@ -105,7 +105,8 @@ impl Spawner for Supervisor {
             waiting.started.insert(spec.job.clone(), tell_started);
             waiting.ended.insert(spec.job.clone(), tell_ended);
             drop(waiting);
-            let _ = self.requests.send(Request::Start(Box::new(spec)));
+            let environment = Difference::between(&self.environment, &spec.environment);
+            let _ = self.requests.send(Request::Start { spec: Box::new(spec), environment });
         }
         Job { started, ended }
     }

@@ -1,9 +1,14 @@
 //! Starting and ending processes. Knows command lines and process ids; nothing of graphs or runs.
 
+#[cfg(target_os = "linux")]
+mod birth;
 pub mod capture;
 pub mod client;
+pub mod direct;
 pub mod environment;
 pub mod fake;
+mod launch;
+mod output;
 pub mod protocol;
 pub mod spawn;
 pub mod supervisor;

@@ -5,6 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
 
 use super::environment::Environment;
 
@@ -12,7 +13,13 @@ use super::environment::Environment;
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
     /// Start a job.
-    Start(Box<JobSpec>),
+    Start {
+        /// The job.
+        spec: Box<JobSpec>,
+        /// Its environment, as against the supervisor's own: sixty variables a job that hardly differ
+        /// cost more than all else that is said of it.
+        environment: Difference,
+    },
     /// End a job's whole tree: TERM, its grace, KILL; at once KILL where `now`.
     End {
         /// The job.
@@ -61,13 +68,18 @@ pub struct JobSpec {
     pub argv: Vec<Text>,
     /// Where it runs.
     pub cwd: PathBuf,
-    /// All it sees.
-    pub environment: Vec<(Text, Text)>,
+    /// All it sees. On the wire it is a [`Difference`].
+    #[serde(skip)]
+    pub environment: Environment,
     /// The file that its output is added to, as it comes.
     pub log: PathBuf,
     /// The file that holds the last of its standard output at the end, where wanted.
     pub result: Option<PathBuf>,
-    /// The file that says how it ended, where wanted; durable before the end is reported.
+    /// Whether `sh -c LINE` may be done without `sh` where the outcome is the same
+    /// (`process::direct`).
+    pub direct: bool,
+    /// The file to which a line is added that says how it ended, where wanted: written before the end is
+    /// reported, and not synced, since the journal is what lasts.
     pub record: Option<PathBuf>,
     /// Bytes of output after which it is ended.
     pub output_max: u64,
@@ -131,9 +143,54 @@ impl From<Text> for OsString {
     }
 }
 
-/// Returns an environment as pairs of [`Text`].
-pub fn pairs(environment: &Environment) -> Vec<(Text, Text)> {
-    environment.0.iter().map(|(name, value)| (Text::from(&**name), Text::from(&**value))).collect()
+/// What makes one environment of another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Variables that the other lacks or has with another value.
+    set: Vec<(Text, Text)>,
+    /// Variables that only the other has.
+    unset: Vec<Text>,
+}
+
+impl Difference {
+    /// Returns what makes `environment` of `base`.
+    pub fn between(base: &Environment, environment: &Environment) -> Difference {
+        let set = environment.0.iter().filter(|(name, value)| base.0.get(*name) != Some(*value));
+        let unset = base.0.keys().filter(|name| !environment.0.contains_key(*name));
+        Difference {
+            set: set.map(|(name, value)| (Text::from(&**name), Text::from(&**value))).collect(),
+            unset: unset.map(|name| Text::from(&**name)).collect(),
+        }
+    }
+
+    /// Returns `base` with the difference made; the order of the variables may be another.
+    pub fn applied_to(self, base: &Environment) -> Environment {
+        let mut made = base.clone();
+        for name in self.unset {
+            made.0.swap_remove(&OsString::from(name));
+        }
+        for (name, value) in self.set {
+            made.set(OsString::from(name), OsString::from(value));
+        }
+        made
+    }
+}
+
+/// Returns all messages that are there, once there is one, as lines to be written at once; `None` at the
+/// end.
+pub async fn gather<M: Serialize>(messages: &mut mpsc::UnboundedReceiver<M>) -> Option<Vec<u8>> {
+    let mut lines = Vec::new();
+    let mut message = messages.recv().await?;
+    loop {
+        // A message of ours always has a JSON form.
+        if serde_json::to_writer(&mut lines, &message).is_ok() {
+            lines.push(b'\n');
+        }
+        match messages.try_recv() {
+            Ok(next) => message = next,
+            Err(_) => return Some(lines),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -147,5 +204,16 @@ mod tests {
             let back: Text = serde_json::from_str(&line).unwrap();
             assert_eq!(OsString::from(back), original);
         }
+    }
+
+    #[test]
+    fn a_difference_makes_the_one_of_the_other() {
+        let of = |pairs: &[(&str, &str)]| Environment::from_iter(pairs.iter().copied());
+        let base = of(&[("A", "1"), ("B", "2"), ("C", "3")]);
+        for other in [of(&[]), base.clone(), of(&[("C", "4"), ("A", "1"), ("D", "5")])] {
+            let difference = Difference::between(&base, &other);
+            assert_eq!(difference.applied_to(&base), other);
+        }
+        assert_eq!(Difference::between(&base, &base), Difference::default());
     }
 }

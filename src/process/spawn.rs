@@ -8,10 +8,11 @@
     reason = "the one place where processes start; it waits on them with a deadline"
 )]
 
-use std::ffi::OsString;
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -179,21 +180,82 @@ pub struct Started {
     pub stderr: io::PipeReader,
 }
 
-/// Starts a process that dies with this one and whose end the caller reaps by itself.
+/// Starts a process that dies with this one and whose end the caller reaps by itself; it leads its own
+/// process group and reads nothing.
 ///
-/// The child is this program as `omg __exec`, which arranges the death and becomes `argv`; the
-/// caller's thread has to live as long as the process (prctl(2), PR_SET_PDEATHSIG).
-/// Errors: it could not be started.
-pub fn start_bound(argv: &[OsString], cwd: &Path, environment: &Environment) -> io::Result<Started> {
+/// The caller's thread has to live as long as the process (prctl(2), PR_SET_PDEATHSIG). On return the
+/// process has become its program. Errors: it could not; nothing of it ran.
+#[cfg(target_os = "linux")]
+pub fn start_bound(launch: &Launch) -> io::Result<Started> {
     let (stdout, stdout_end) = io::pipe()?;
     let (stderr, stderr_end) = io::pipe()?;
-    let parent = std::process::id().to_string();
-    let shim = [own_program().into_os_string(), "__exec".into(), parent.into(), "--".into()];
-    let argv: Vec<OsString> = shim.into_iter().chain(argv.iter().cloned()).collect();
-    let mut command = builder(&argv, cwd, environment)?;
-    command.arg0("omg").stdin(Stdio::null()).stdout(stdout_end).stderr(stderr_end);
-    let child = command.spawn()?;
-    Ok(Started { pid: child.id(), stdout, stderr })
+    let nothing = File::open("/dev/null")?;
+    let text = |text: &OsStr| CString::new(text.as_bytes()).map_err(io::Error::from);
+    let pair = |(name, value): (&OsString, &OsString)| text(&[&**name, &**value].join(OsStr::new("=")));
+    let path = launch.environment.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
+    let program =
+        super::direct::look_up(&launch.program, path, &launch.cwd, &Disk).ok_or(io::ErrorKind::NotFound)?;
+    let plan = super::birth::Plan {
+        program: text(program.as_os_str())?,
+        argv: launch.argv.iter().map(|word| text(word)).collect::<io::Result<_>>()?,
+        environment: launch.environment.0.iter().map(pair).collect::<io::Result<_>>()?,
+        cwd: text(launch.cwd.as_os_str())?,
+        streams: [nothing.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()],
+    };
+    let pid = super::birth::start(&plan)?;
+    Ok(Started { pid, stdout, stderr })
+}
+
+/// As on Linux, but for the death signal, which there is not: what survives is found by its mark.
+#[cfg(not(target_os = "linux"))]
+pub fn start_bound(launch: &Launch) -> io::Result<Started> {
+    let (stdout, stdout_end) = io::pipe()?;
+    let (stderr, stderr_end) = io::pipe()?;
+    let path = launch.environment.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
+    let program =
+        super::direct::look_up(&launch.program, path, &launch.cwd, &Disk).ok_or(io::ErrorKind::NotFound)?;
+    let mut argv = launch.argv.clone();
+    let name = std::mem::replace(argv.first_mut().ok_or(io::ErrorKind::InvalidInput)?, program.into());
+    let mut command = builder(&argv, &launch.cwd, &launch.environment)?;
+    command.arg0(name).stdin(Stdio::null()).stdout(stdout_end).stderr(stderr_end);
+    Ok(Started { pid: command.spawn()?.id(), stdout, stderr })
+}
+
+/// A process to start.
+#[derive(Debug)]
+pub struct Launch {
+    /// The program, by path or looked for in the environment's `PATH`.
+    pub program: OsString,
+    /// What it is told it was called as, and its arguments.
+    pub argv: Vec<OsString>,
+    /// Where it runs.
+    pub cwd: PathBuf,
+    /// All it sees.
+    pub environment: Environment,
+}
+
+/// Where programs are looked for by who has no `PATH`: execvp(3).
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// The real files that [`direct`](super::direct) asks about.
+#[derive(Clone, Copy, Debug)]
+pub struct Disk;
+
+impl super::direct::Files for Disk {
+    fn is_program(&self, path: &Path) -> bool {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    }
+
+    fn real_path(&self, path: &Path) -> Option<PathBuf> {
+        std::fs::canonicalize(path).ok()
+    }
+
+    fn is_same_folder(&self, one: &Path, other: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        identity(one).is_some_and(|one| Some(one) == identity(other))
+    }
 }
 
 /// Starts `PROGRAM __supervise RUN_DIR` with `lifeline` as its standard input and `log` for its words.
@@ -210,25 +272,6 @@ pub fn start_supervisor(
     let mut command = builder(&argv, run_dir, environment)?;
     command.arg0("omg").stdin(Stdio::from(lifeline)).stdout(Stdio::null()).stderr(log);
     command.spawn()
-}
-
-/// Becomes `argv`, to be killed when `parent` dies. Returns only where that fails.
-pub fn become_bound(parent: u32, argv: &[OsString]) -> io::Error {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{getppid, set_parent_process_death_signal};
-        if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-            return error.into();
-        }
-        // It may have died before we asked; then nobody would tell us.
-        if getppid().map(Pid::as_raw_pid) != Some(parent as i32) {
-            return io::Error::other("the supervisor is gone");
-        }
-    }
-    match argv.split_first() {
-        Some((program, arguments)) => Command::new(program).args(arguments).exec(),
-        None => io::Error::new(io::ErrorKind::InvalidInput, "an empty command"),
-    }
 }
 
 /// Returns the path under which this very program can be started again, also where its file has

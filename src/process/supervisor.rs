@@ -6,33 +6,31 @@
 #![expect(clippy::disallowed_methods, reason = "waits with deadlines, writes exit records")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::capture::{Capture, Stream, Written};
+use super::capture::{Capture, Written};
 use super::environment::Environment;
-use super::protocol::{JobExit, JobSpec, Reply, Request};
-use super::{spawn, table};
+use super::launch::launch;
+use super::output::{Output, write_output};
+use super::protocol::{self, JobExit, JobSpec, Reply, Request};
+use super::{direct, spawn, table};
 
 /// How long what a job left running has to end by itself: git's background maintenance, for one, is
 /// on its way out when the git that started it ends.
 const LINGER: Duration = Duration::from_millis(50);
 /// How long what a job left running has for its TERM, at the most.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
-/// How long the output of a job that is over may still come.
-const DRAIN: Duration = Duration::from_millis(200);
 /// How often it is looked whose processes are, where several jobs run.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long after its KILL a process is waited for. One that is still there can't be ended by us: it
@@ -41,10 +39,14 @@ const KILL_WAIT: Duration = Duration::from_secs(5);
 /// How often a tree that is being ended is looked at.
 const TICK: Duration = Duration::from_millis(10);
 
+/// The bit of a wait status that says that there is a core file: wait(2), WCOREDUMP.
+const CORE_DUMPED: i32 = 0x80;
+
 /// Runs the supervisor of the run in `run_dir` until its runner is gone and its jobs have ended.
 ///
-/// `lifeline` is one end of a socket pair. Returns nothing; errors: it could not be set up.
-pub fn supervise(run_dir: &Path, lifeline: OwnedFd) -> io::Result<()> {
+/// `lifeline` is one end of a socket pair, `environment` our own. Returns nothing; errors: it could not
+/// be set up.
+pub fn supervise(run_dir: &Path, lifeline: OwnedFd, environment: Environment) -> io::Result<()> {
     let _ = rustix::process::setsid();
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -53,7 +55,7 @@ pub fn supervise(run_dir: &Path, lifeline: OwnedFd) -> io::Result<()> {
     runtime.block_on(async {
         let stream = StdStream::from(lifeline);
         stream.set_nonblocking(true)?;
-        Supervisor::new(UnixStream::from_std(stream)?)?.run().await
+        Supervisor::new(UnixStream::from_std(stream)?, environment)?.run().await
     })
 }
 
@@ -74,6 +76,8 @@ struct Job {
     leader: u32,
     /// The leader's start time, clock ticks since boot.
     start_time: u64,
+    /// Whether the leader is the program itself where a shell was asked for.
+    direct: bool,
     exit: JobExit,
     /// Whether the leader has been reaped.
     over: bool,
@@ -84,19 +88,19 @@ struct Job {
     /// Whether the KILL was sent.
     killed: bool,
     /// What to tell the task that writes its output: nothing more will come.
-    drained: Option<tokio::sync::oneshot::Sender<()>>,
+    drained: Option<tokio::sync::oneshot::Sender<String>>,
+    /// What a shell would have said of its end.
+    last_words: String,
     /// Whether its output is on disk.
     written: bool,
 }
 
-/// What a job's output task says.
-enum Output {
-    Trouble(String, Written),
-    Done(String, io::Result<()>),
-}
-
 struct Supervisor {
+    /// Our own, against which those of jobs are told.
+    environment: Environment,
     jobs: BTreeMap<String, Job>,
+    /// The files that exits are added to.
+    records: BTreeMap<PathBuf, File>,
     /// Whose each process is, by id and start time, as seen while it still descended from a leader.
     owners: BTreeMap<(u32, u64), String>,
     /// When the process table is looked at next, to keep `owners`.
@@ -109,16 +113,14 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn new(stream: UnixStream) -> io::Result<Supervisor> {
+    fn new(stream: UnixStream, environment: Environment) -> io::Result<Supervisor> {
         let (read, mut write) = stream.into_split();
         let (replies, mut to_write) = mpsc::unbounded_channel::<Reply>();
         let (to_us, requests) = mpsc::unbounded_channel();
         let (outputs, from_outputs) = mpsc::unbounded_channel();
         tokio::spawn(async move {
-            while let Some(reply) = to_write.recv().await {
-                let Ok(mut line) = serde_json::to_vec(&reply) else { continue };
-                line.push(b'\n');
-                if write.write_all(&line).await.is_err() {
+            while let Some(lines) = protocol::gather(&mut to_write).await {
+                if write.write_all(&lines).await.is_err() {
                     return;
                 }
             }
@@ -133,7 +135,9 @@ impl Supervisor {
             }
         });
         Ok(Supervisor {
+            environment,
             jobs: BTreeMap::new(),
+            records: BTreeMap::new(),
             owners: BTreeMap::new(),
             look_at: Instant::now(),
             replies,
@@ -161,7 +165,10 @@ impl Supervisor {
             tokio::select! {
                 _ = child.recv() => self.reap(),
                 request = self.requests.recv(), if !self.closing => match request {
-                    Some(Request::Start(spec)) => self.start(*spec),
+                    Some(Request::Start { mut spec, environment }) => {
+                        spec.environment = environment.applied_to(&self.environment);
+                        self.start(*spec);
+                    }
                     Some(Request::End { job, now }) => self.end(&job, now),
                     None => self.close(),
                 },
@@ -170,13 +177,12 @@ impl Supervisor {
                     Some(Output::Done(job, outcome)) => self.output_done(&job, outcome),
                     None => {}
                 },
-                _ = tick.tick(), if ending => {}
+                _ = tick.tick(), if ending => self.reap(),
                 () = tokio::time::sleep_until(look_at), if several => self.remember_owners(),
                 _ = ignored.0.recv() => {}
                 _ = ignored.1.recv() => {}
                 _ = ignored.2.recv() => {}
             }
-            self.reap();
             self.advance();
         }
         self.kill_descendants();
@@ -184,16 +190,9 @@ impl Supervisor {
     }
 
     fn start(&mut self, spec: JobSpec) {
-        let argv: Vec<OsString> = spec.argv.iter().cloned().map(OsString::from).collect();
-        let environment = Environment::from_iter(spec.environment.iter().cloned());
-        let started = Capture::open(&spec.log, spec.result.as_deref(), spec.output_max).and_then(|capture| {
-            if !spec.cwd.is_dir() {
-                let what = format!("the folder {} does not exist", spec.cwd.display());
-                return Err(io::Error::new(io::ErrorKind::NotFound, what));
-            }
-            Ok((capture, spawn::start_bound(&argv, &spec.cwd, &environment)?))
-        });
-        let (capture, started) = match started {
+        let started = Capture::open(&spec.log, spec.result.as_deref(), spec.output_max)
+            .and_then(|capture| Ok((capture, launch(&spec)?)));
+        let (capture, (started, direct)) = match started {
             Ok(started) => started,
             Err(error) => {
                 let disk_full =
@@ -211,12 +210,14 @@ impl Supervisor {
         let job = Job {
             leader: started.pid,
             start_time,
+            direct,
             exit,
             over: false,
             linger_until: None,
             kill_at: None,
             killed: false,
             drained: Some(drained),
+            last_words: String::new(),
             written: false,
             spec,
         };
@@ -276,6 +277,13 @@ impl Supervisor {
                 job.over = true;
                 job.exit.code = status.exit_status();
                 job.exit.signal = status.terminating_signal();
+                if let Some(signal) = job.exit.signal
+                    && job.direct
+                    && !job.exit.ended_by_us
+                {
+                    let (code, words) = direct::told_of_signal(signal, status.as_raw() & CORE_DUMPED != 0);
+                    (job.exit.code, job.exit.signal, job.last_words) = (Some(code), None, words);
+                }
             }
         }
     }
@@ -294,6 +302,11 @@ impl Supervisor {
     }
 
     fn advance_job(&mut self, name: &str) {
+        // Nothing was left of it, and its output is on its way to disk. The next look comes with that: the
+        // kernel's list of children may lack one while another ends (proc(5), task/children).
+        if self.jobs.get(name).is_some_and(|job| job.drained.is_none() && !job.written) {
+            return;
+        }
         let rest = self.rest_of(name);
         let Some(job) = self.jobs.get_mut(name) else { return };
         let given_up = job.killed && job.kill_at.is_some_and(|at| Instant::now() >= at + KILL_WAIT);
@@ -326,7 +339,7 @@ impl Supervisor {
             return;
         }
         if let Some(drained) = job.drained.take() {
-            let _ = drained.send(());
+            let _ = drained.send(std::mem::take(&mut job.last_words));
         }
         if job.written {
             self.report(name);
@@ -336,11 +349,23 @@ impl Supervisor {
     fn report(&mut self, name: &str) {
         let Some(mut job) = self.jobs.remove(name) else { return };
         if let Some(record) = &job.spec.record
-            && write_record(record, &job.exit).is_err()
+            && self.write_record(record, &job.exit).is_err()
         {
             job.exit.disk_full = true;
         }
         self.reply(Reply::Exited { job: name.to_string(), exit: job.exit });
+    }
+
+    /// Adds a line that says how a job ended. Not durable: it outlives us and the runner, and what
+    /// outlives the machine is the journal.
+    fn write_record(&mut self, path: &Path, exit: &JobExit) -> io::Result<()> {
+        if !self.records.contains_key(path) {
+            let file = OpenOptions::new().create(true).append(true).open(path)?;
+            self.records.insert(path.to_path_buf(), file);
+        }
+        let mut line = serde_json::to_vec(exit)?;
+        line.push(b'\n');
+        self.records.get_mut(path).map_or(Ok(()), |file| file.write_all(&line))
     }
 
     /// Returns what lives of a job besides its leader.
@@ -548,64 +573,5 @@ pub fn outlive_supervisor(run_dir: &Path, patience: Duration, late: Late) -> io:
         if killed && Instant::now() >= deadline + Duration::from_secs(2) {
             return Ok(false);
         }
-    }
-}
-
-/// Moves a job's output to its files until both pipes close or the job is over and drained.
-async fn write_output(
-    job: String,
-    mut capture: Capture,
-    (stdout, stderr): (OwnedFd, OwnedFd),
-    mut over: tokio::sync::oneshot::Receiver<()>,
-    to: mpsc::UnboundedSender<Output>,
-) {
-    let mut pipes = (pipe::Receiver::from_owned_fd(stdout).ok(), pipe::Receiver::from_owned_fd(stderr).ok());
-    let (mut out, mut err) = (vec![0; 32 * 1024], vec![0; 32 * 1024]);
-    let mut deadline: Option<tokio::time::Instant> = None;
-    let mut reported = false;
-    while pipes.0.is_some() || pipes.1.is_some() {
-        let (stream, bytes): (Stream, &[u8]) = tokio::select! {
-            biased;
-            // Somebody outside the tree holds the pipe; the job is over all the same.
-            () = tokio::time::sleep_until(deadline.unwrap_or_else(tokio::time::Instant::now)),
-                if deadline.is_some() => break,
-            read = read_some(&mut pipes.0, &mut out) => (Stream::Out, read),
-            read = read_some(&mut pipes.1, &mut err) => (Stream::Err, read),
-            _ = &mut over, if deadline.is_none() => {
-                deadline = Some(tokio::time::Instant::now() + DRAIN);
-                continue;
-            }
-        };
-        let written = capture.write(stream, bytes);
-        if written != Written::All && !std::mem::replace(&mut reported, true) {
-            let _ = to.send(Output::Trouble(job.clone(), written));
-        }
-    }
-    let _ = to.send(Output::Done(job, capture.finish()));
-}
-
-/// Reads what is there; at its end takes the pipe away. Pends where there is no pipe.
-async fn read_some<'b>(from: &mut Option<pipe::Receiver>, buffer: &'b mut [u8]) -> &'b [u8] {
-    use tokio::io::AsyncReadExt;
-    let Some(pipe) = from else { return std::future::pending().await };
-    match pipe.read(buffer).await {
-        Ok(0) | Err(_) => {
-            *from = None;
-            &[]
-        }
-        Ok(read) => &buffer[..read],
-    }
-}
-
-/// Writes how a job ended. Durable on return.
-fn write_record(path: &Path, exit: &JobExit) -> io::Result<()> {
-    let draft = path.with_extension("draft");
-    let mut file = File::create(&draft)?;
-    file.write_all(&serde_json::to_vec(exit)?)?;
-    file.sync_data()?;
-    fs::rename(&draft, path)?;
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
     }
 }

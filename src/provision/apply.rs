@@ -15,7 +15,7 @@ use super::plan::{Hook, ProvisionPlan, Step, StepCommand, fingerprint};
 use super::receipt::{self, Receipt, probed, read_files};
 use crate::process::client::{end_of, start_of};
 use crate::process::environment::Environment;
-use crate::process::protocol::{JobExit, JobSpec, Text, pairs};
+use crate::process::protocol::{JobExit, JobSpec, Text};
 use crate::process::{JobEnd, JobStart, Spawner};
 
 /// Bytes of a log's tail that are journaled.
@@ -178,9 +178,10 @@ async fn run_step(
         job: job.clone(),
         argv,
         cwd: site.root.clone(),
-        environment: pairs(&environment),
+        environment,
         log: site.log(),
         result: None,
+        direct: false,
         record: None,
         output_max: LOG_MAX,
         grace_ms: GRACE.as_millis() as u64,

@@ -4,6 +4,7 @@
     reason = "locks, reads and writes the run's own files, and waits for its lock"
 )]
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -203,27 +204,28 @@ pub fn end_leftovers(dir: &RunDir, graph: Option<&Graph>) -> Result<Vec<String>,
 
 /// Returns the exits on disk of acts that have no end in the journal.
 pub fn exits_on_disk(dir: &RunDir, graph: &Graph, records: &[Record]) -> Vec<(IntentId, Exit)> {
-    let mut open: Vec<(IntentId, crate::ids::NodeId, u32)> = Vec::new();
+    let mut open: BTreeMap<&IntentId, &crate::ids::NodeId> = BTreeMap::new();
     for record in records {
         match &record.fact {
-            Fact::DispatchRequested { node, attempt, intent, .. } => {
-                open.push((intent.clone(), node.clone(), *attempt));
+            Fact::DispatchRequested { node, intent, .. } => {
+                open.insert(intent, node);
             }
             Fact::AttemptFinished { intent, .. } | Fact::DispatchFailed { intent, .. } => {
-                open.retain(|(other, ..)| other != intent);
+                open.remove(intent);
             }
             _ => {}
         }
     }
-    open.into_iter()
-        .filter_map(|(intent, node, attempt)| {
-            let bytes = fs::read(dir.attempt_exit(&node, attempt)).ok()?;
-            let exit: JobExit = serde_json::from_slice(&bytes).ok()?;
-            if exit.job != intent.as_str() {
-                return None;
-            }
+    let Ok(lines) = fs::read(dir.exits()) else { return Vec::new() };
+    // A line that was torn by a kill says nothing; its attempt is then one without an exit.
+    lines
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice::<JobExit>(line).ok())
+        .filter_map(|exit| {
+            let intent = IntentId::from(exit.job.as_str());
+            let node = open.get(&intent)?;
             let ix = graph.node_ix(node.as_str())?;
-            let matches = super::perform::result_matches(graph, ix, &dir.result(&node));
+            let matches = super::perform::result_matches(graph, ix, &dir.result(node));
             Some((intent, super::perform::exit_of(&exit, matches, None)))
         })
         .collect()

@@ -18,7 +18,7 @@ use crate::ids::{IntentId, LaneIx, NodeIx};
 use crate::journal::RunFile;
 use crate::process::client::{end_of, start_of};
 use crate::process::environment::Environment;
-use crate::process::protocol::{JobExit, JobSpec, Text, pairs};
+use crate::process::protocol::{JobExit, JobSpec, Text};
 use crate::process::{JobEnd, JobStart};
 use crate::provision::apply::{self, Site};
 use crate::provision::plan::{HOOK_PLACES, Hook, MARKERS, ProvisionPlan, Seen, plan};
@@ -35,7 +35,7 @@ pub struct Stage {
     pub file: Rc<RunFile>,
     /// Its folder.
     pub dir: RunDir,
-    /// What omg itself was started with.
+    /// What every child starts from: [`Environment::for_child`] of what omg itself was started with.
     pub parent: Environment,
     /// The ways into the world.
     pub seams: Seams,
@@ -406,10 +406,11 @@ impl Stage {
             job: intent.to_string(),
             argv: shell_argv(graph, &line),
             cwd: place.folder(node, None, &read_result).map_err(|error| error.to_string())?,
-            environment: pairs(&environment),
+            environment,
             log: self.dir.attempt_log(&this.id, attempt),
             result: Some(self.dir.result(&this.id)),
-            record: Some(self.dir.attempt_exit(&this.id, attempt)),
+            direct: true,
+            record: Some(self.dir.exits()),
             output_max: this.output_max,
             grace_ms: this.grace.as_millis() as u64,
         })
@@ -449,9 +450,10 @@ impl Stage {
             job,
             argv: shell_argv(graph, &line),
             cwd: place.folder(node, verify.cwd.as_ref(), &read_result).map_err(text)?,
-            environment: pairs(&environment),
+            environment,
             log,
             result: None,
+            direct: true,
             record: None,
             output_max: this.output_max,
             grace_ms: this.grace.as_millis() as u64,

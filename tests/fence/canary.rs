@@ -11,6 +11,16 @@ type Set = std::collections::HashSet<u8>; //~ std::collections::HashSet
 
 fn wires() {
     let _ = std::process::Command::new(""); //~ std::process::Command::new
+    let _ = libc::fork as unsafe extern "C" fn() -> i32; //~ libc::fork
+    let _ = libc::vfork as unsafe extern "C" fn() -> i32; //~ libc::vfork
+    let _ = libc::clone as *const (); //~ libc::clone
+    let _ = libc::posix_spawn as *const (); //~ libc::posix_spawn
+    let _ = libc::posix_spawnp as *const (); //~ libc::posix_spawnp
+    let _ = libc::execve as *const (); //~ libc::execve
+    let _ = libc::execv as *const (); //~ libc::execv
+    let _ = libc::execvp as *const (); //~ libc::execvp
+    let _ = libc::system as *const (); //~ libc::system
+    let _ = libc::popen as *const (); //~ libc::popen
     let _ = || std::process::exit(0); //~ std::process::exit
     let _ = std::env::var(""); //~ std::env::var
     let _ = std::env::var_os(""); //~ std::env::var_os
