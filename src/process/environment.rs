@@ -47,19 +47,10 @@ const GIT_DATES: [&str; 2] = ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"];
 const GIT_NAMES: [&str; 4] =
     ["GIT_AUTHOR_EMAIL", "GIT_AUTHOR_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_NAME"];
 
-/// What an outer run told the node that we were started in; it is not about ours.
-const OUTER_RUN: [&str; 10] = [
-    "OMG_ATTEMPT",
-    "OMG_BASE",
-    "OMG_BRANCH",
-    "OMG_JOB",
-    "OMG_LANE",
-    "OMG_LANE_PATH",
-    "OMG_NODE",
-    "OMG_REPO",
-    "OMG_RUN_DIR",
-    "OMG_RUN_ID",
-];
+/// What an outer run told the node that we were started in; it is not about ours. Its `OMG_RUN_ID` and
+/// `OMG_RUN_DIR` stay until ours take their place: by them what a dead run has left running is found.
+const OUTER_RUN: [&str; 8] =
+    ["OMG_ATTEMPT", "OMG_BASE", "OMG_BRANCH", "OMG_JOB", "OMG_LANE", "OMG_LANE_PATH", "OMG_NODE", "OMG_REPO"];
 
 /// What redirects a lane's install or build into another place.
 const TOOL_PLACE: [&str; 6] =
@@ -174,6 +165,14 @@ mod tests {
             names(&child),
             ["OPENAI_API_KEY", "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_AUTHOR_NAME"]
         );
+    }
+
+    #[test]
+    fn what_a_run_is_known_by_reaches_its_git() {
+        let parent =
+            Environment::from_iter([("OMG_RUN_DIR", "/r"), ("OMG_RUN_ID", "r"), ("OMG_NODE", "outer")]);
+        assert_eq!(names(&parent.for_git(&[]))[..2], ["OMG_RUN_DIR", "OMG_RUN_ID"]);
+        assert_eq!(names(&parent.for_child(&[])), ["OMG_RUN_DIR", "OMG_RUN_ID"]);
     }
 
     #[test]

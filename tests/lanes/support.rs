@@ -27,6 +27,9 @@ pub struct World {
     pub lanes: PathBuf,
 }
 
+/// git's background maintenance would be at work in a lane a moment longer than the commit that began it.
+const CONFIG: &str = "[user]\n\tname = t\n\temail = t@example.com\n[maintenance]\n\tauto = false\n";
+
 impl World {
     pub fn new() -> World {
         let world = World::empty();
@@ -47,7 +50,7 @@ impl World {
         let (repo, lanes) = (real.join("répo with space"), real.join("run/worktrees"));
         fs::create_dir_all(&repo).unwrap();
         fs::create_dir_all(real.join("home")).unwrap();
-        fs::write(real.join("home/gitconfig"), "[user]\n\tname = t\n\temail = t@example.com\n").unwrap();
+        fs::write(real.join("home/gitconfig"), CONFIG).unwrap();
         World { root, repo, lanes }
     }
 
