@@ -7,12 +7,14 @@ use std::io;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::environment::Environment;
+use super::pauses::Pauses;
 use super::protocol::{self, Difference, JobSpec, Reply, Request};
 use super::{Job, JobEnd, JobStart, Spawner, spawn};
 
@@ -24,12 +26,14 @@ pub struct Supervisor {
     requests: mpsc::UnboundedSender<Request>,
     waiting: Arc<Mutex<Waiting>>,
     lost: Mutex<Option<oneshot::Receiver<()>>>,
+    pauses: Pauses,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     started: BTreeMap<String, oneshot::Sender<JobStart>>,
     ended: BTreeMap<String, oneshot::Sender<JobEnd>>,
+    paused: Vec<oneshot::Sender<()>>,
     gone: bool,
 }
 
@@ -67,10 +71,17 @@ impl Supervisor {
             table.gone = true;
             table.started.clear();
             table.ended.clear();
+            table.paused.clear();
             let _ = tell_lost.send(());
             let _ = child.try_wait();
         });
-        Ok(Supervisor { environment: environment.clone(), requests, waiting, lost: Mutex::new(Some(lost)) })
+        Ok(Supervisor {
+            environment: environment.clone(),
+            requests,
+            waiting,
+            lost: Mutex::new(Some(lost)),
+            pauses: Pauses::default(),
+        })
     }
 }
 
@@ -86,6 +97,11 @@ fn answer(table: &Mutex<Waiting>, reply: Reply) {
             table.ended.remove(&job);
             if let Some(to) = table.started.remove(&job) {
                 let _ = to.send(JobStart::NotStarted { reason, disk_full });
+            }
+        }
+        Reply::Paused => {
+            for to in table.paused.drain(..) {
+                let _ = to.send(());
             }
         }
         Reply::Exited { job, exit } => {
@@ -113,6 +129,25 @@ impl Spawner for Supervisor {
 
     fn end(&self, job: &str, now: bool) {
         let _ = self.requests.send(Request::End { job: job.to_string(), now });
+    }
+
+    fn pause(&self) -> oneshot::Receiver<()> {
+        let (tell_paused, paused) = oneshot::channel();
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiting.gone {
+            waiting.paused.push(tell_paused);
+            let _ = self.requests.send(Request::Pause);
+        }
+        paused
+    }
+
+    fn go_on(&self, away: Duration) {
+        self.pauses.add(away);
+        let _ = self.requests.send(Request::GoOn);
+    }
+
+    fn pauses(&self) -> &Pauses {
+        &self.pauses
     }
 
     fn lost(&self) -> Option<oneshot::Receiver<()>> {

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::pauses::Pauses;
 use super::protocol::{JobExit, JobSpec};
 use super::{Job, JobEnd, JobStart, Spawner};
 
@@ -15,6 +17,7 @@ pub struct Scripted {
     pub exits: Vec<(String, JobExit)>,
     asked: Mutex<Vec<JobSpec>>,
     held: Mutex<BTreeMap<String, oneshot::Sender<JobEnd>>>,
+    pauses: Pauses,
 }
 
 impl Scripted {
@@ -61,6 +64,20 @@ impl Spawner for Scripted {
         }
     }
 
+    fn pause(&self) -> oneshot::Receiver<()> {
+        let (tell_paused, paused) = oneshot::channel();
+        let _ = tell_paused.send(());
+        paused
+    }
+
+    fn go_on(&self, away: Duration) {
+        self.pauses.add(away);
+    }
+
+    fn pauses(&self) -> &Pauses {
+        &self.pauses
+    }
+
     fn lost(&self) -> Option<oneshot::Receiver<()>> {
         None
     }
@@ -68,7 +85,9 @@ impl Spawner for Scripted {
 
 /// Refuses every call, so that no test passes for want of a fake.
 #[derive(Debug, Default)]
-pub struct Refusing;
+pub struct Refusing {
+    pauses: Pauses,
+}
 
 impl Spawner for Refusing {
     fn start(&self, spec: JobSpec) -> Job {
@@ -80,6 +99,20 @@ impl Spawner for Refusing {
     }
 
     fn end(&self, _job: &str, _now: bool) {}
+
+    fn pause(&self) -> oneshot::Receiver<()> {
+        let (tell_paused, paused) = oneshot::channel();
+        let _ = tell_paused.send(());
+        paused
+    }
+
+    fn go_on(&self, away: Duration) {
+        self.pauses.add(away);
+    }
+
+    fn pauses(&self) -> &Pauses {
+        &self.pauses
+    }
 
     fn lost(&self) -> Option<oneshot::Receiver<()>> {
         None

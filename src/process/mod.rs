@@ -9,13 +9,17 @@ pub mod environment;
 pub mod fake;
 mod launch;
 mod output;
+pub mod pauses;
 pub mod protocol;
 pub mod spawn;
 pub mod supervisor;
 pub mod table;
 
+use std::time::Duration;
+
 use tokio::sync::oneshot;
 
+use pauses::Pauses;
 use protocol::{JobExit, JobSpec};
 
 /// Starts jobs and ends their whole trees.
@@ -26,6 +30,16 @@ pub trait Spawner {
     /// Ends a job's whole tree: TERM, its grace, KILL; at once KILL where `now`. A job that is over
     /// is no error.
     fn end(&self, job: &str, now: bool);
+
+    /// Stops every process of every job where it stands, until [`Spawner::go_on`]. What is returned tells
+    /// that it is done.
+    fn pause(&self) -> oneshot::Receiver<()>;
+
+    /// Lets the jobs go on after `away`, for which no clock of theirs has run.
+    fn go_on(&self, away: Duration);
+
+    /// Returns the time that deadlines of jobs do not count.
+    fn pauses(&self) -> &Pauses;
 
     /// Returns, once, what tells that nothing can be started or ended any more.
     fn lost(&self) -> Option<oneshot::Receiver<()>>;

@@ -27,6 +27,10 @@ pub enum Request {
         /// Without grace.
         now: bool,
     },
+    /// Stop every process of every job where it stands.
+    Pause,
+    /// Let them go on.
+    GoOn,
 }
 
 /// From the supervisor.
@@ -50,6 +54,8 @@ pub enum Reply {
         /// Whether the disk was full.
         disk_full: bool,
     },
+    /// Every process of every job stands still.
+    Paused,
     /// A job and all it started have ended; its exit record is on disk.
     Exited {
         /// The job.

@@ -110,6 +110,8 @@ struct Supervisor {
     from_outputs: mpsc::UnboundedReceiver<Output>,
     requests: mpsc::UnboundedReceiver<Request>,
     closing: bool,
+    /// Since when every job stands still.
+    paused_at: Option<Instant>,
 }
 
 impl Supervisor {
@@ -145,6 +147,7 @@ impl Supervisor {
             from_outputs,
             requests,
             closing: false,
+            paused_at: None,
         })
     }
 
@@ -170,6 +173,8 @@ impl Supervisor {
                         self.start(*spec);
                     }
                     Some(Request::End { job, now }) => self.end(&job, now),
+                    Some(Request::Pause) => self.pause(),
+                    Some(Request::GoOn) => self.go_on(),
                     None => self.close(),
                 },
                 output = self.from_outputs.recv() => match output {
@@ -229,7 +234,35 @@ impl Supervisor {
         let _ = self.replies.send(reply);
     }
 
+    /// Stops every process of every job. What is being ended has its time stand still too.
+    fn pause(&mut self) {
+        if self.paused_at.is_none() {
+            self.paused_at = Some(Instant::now());
+            self.signal_all(Signal::STOP);
+        }
+        self.reply(Reply::Paused);
+    }
+
+    fn go_on(&mut self) {
+        let Some(since) = self.paused_at.take() else { return };
+        for job in self.jobs.values_mut() {
+            for deadline in [&mut job.kill_at, &mut job.linger_until].into_iter().flatten() {
+                *deadline += since.elapsed();
+            }
+        }
+        self.signal_all(Signal::CONT);
+    }
+
+    fn signal_all(&mut self, signal: Signal) {
+        let jobs: Vec<String> = self.jobs.keys().cloned().collect();
+        for job in jobs {
+            self.signal_tree(&job, signal);
+        }
+    }
+
     fn close(&mut self) {
+        // A runner that was killed while it was suspended: what stands still can't heed a TERM.
+        self.go_on();
         self.closing = true;
         let jobs: Vec<String> = self.jobs.keys().cloned().collect();
         for job in jobs {
@@ -302,6 +335,9 @@ impl Supervisor {
     }
 
     fn advance_job(&mut self, name: &str) {
+        if self.paused_at.is_some() {
+            return;
+        }
         // Nothing was left of it, and its output is on its way to disk. The next look comes with that: the
         // kernel's list of children may lack one while another ends (proc(5), task/children).
         if self.jobs.get(name).is_some_and(|job| job.drained.is_none() && !job.written) {

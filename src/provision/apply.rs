@@ -15,6 +15,7 @@ use super::plan::{Hook, ProvisionPlan, Step, StepCommand, fingerprint};
 use super::receipt::{self, Receipt, probed, read_files};
 use crate::process::client::{end_of, start_of};
 use crate::process::environment::Environment;
+use crate::process::pauses::{Deadline, Pauses};
 use crate::process::protocol::{JobExit, JobSpec, Text};
 use crate::process::{JobEnd, JobStart, Spawner};
 
@@ -114,21 +115,23 @@ pub async fn apply(
     let mut spent = Duration::ZERO;
     for (at, step) in plan.steps.iter().enumerate() {
         let _one = match step.one_at_a_time {
-            true => Some(lock(site, &|| job(at).is_none()).await.map_err(|unlocked| match unlocked {
-                Unlocked::Ended => ended(),
-                Unlocked::TimeOver => Failure {
-                    cause: Cause::Timeout,
-                    ..harness("another install held the package cache for too long".into())
-                },
-                Unlocked::Io(error) => harness(error.to_string()),
+            true => Some(lock(site, spawner.pauses(), &|| job(at).is_none()).await.map_err(|unlocked| {
+                match unlocked {
+                    Unlocked::Ended => ended(),
+                    Unlocked::TimeOver => Failure {
+                        cause: Cause::Timeout,
+                        ..harness("another install held the package cache for too long".into())
+                    },
+                    Unlocked::Io(error) => harness(error.to_string()),
+                }
             })?),
             false => None,
         };
         // Waiting for others takes nothing from its own time.
-        let deadline = tokio::time::Instant::now() + site.timeout.saturating_sub(spent);
+        let deadline = spawner.pauses().deadline(site.timeout.saturating_sub(spent));
         let Some(job) = job(at) else { return Err(ended()) };
         let begun = tokio::time::Instant::now();
-        run_step(step, site, spawner, job, deadline).await?;
+        run_step(step, site, spawner, job, &deadline).await?;
         spent += begun.elapsed();
     }
     let names = probed(&site.inputs);
@@ -155,7 +158,7 @@ async fn run_step(
     site: &Site,
     spawner: &dyn Spawner,
     job: String,
-    deadline: tokio::time::Instant,
+    deadline: &Deadline,
 ) -> Result<(), Failure> {
     let failure = |cause: Cause, exit_code: Option<i32>, detail: String| Failure {
         cmd: Some(step.display().to_string()),
@@ -199,9 +202,10 @@ async fn run_step(
         }
     }
     let mut ended = std::pin::pin!(end_of(started.ended));
-    let (end, timed_out) = match tokio::time::timeout_at(deadline, ended.as_mut()).await {
-        Ok(end) => (end, false),
-        Err(_) => {
+    let (end, timed_out) = tokio::select! {
+        biased;
+        end = ended.as_mut() => (end, false),
+        () = spawner.pauses().wait(deadline) => {
             spawner.end(&job, false);
             (ended.await, true)
         }
@@ -326,19 +330,19 @@ enum Unlocked {
 }
 
 /// Waits for the lock of the package caches and holds it until the returned file is dropped.
-async fn lock(site: &Site, ended: &dyn Fn() -> bool) -> Result<fs::File, Unlocked> {
+async fn lock(site: &Site, pauses: &Pauses, ended: &dyn Fn() -> bool) -> Result<fs::File, Unlocked> {
     if let Some(folder) = site.cache_lock.parent() {
         fs::create_dir_all(folder).map_err(Unlocked::Io)?;
     }
     let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(&site.cache_lock);
     let file = file.map_err(Unlocked::Io)?;
-    let deadline = tokio::time::Instant::now() + site.timeout;
+    let deadline = pauses.deadline(site.timeout);
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(fs::TryLockError::Error(error)) => return Err(Unlocked::Io(error)),
             Err(fs::TryLockError::WouldBlock) if ended() => return Err(Unlocked::Ended),
-            Err(fs::TryLockError::WouldBlock) if tokio::time::Instant::now() >= deadline => {
+            Err(fs::TryLockError::WouldBlock) if pauses.is_over(&deadline) => {
                 return Err(Unlocked::TimeOver);
             }
             Err(fs::TryLockError::WouldBlock) => tokio::time::sleep(LOCK_TICK).await,

@@ -1,6 +1,7 @@
 //! The loop: what happened → what follows → durable → done.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
@@ -14,6 +15,9 @@ use crate::schedule::event::LegStart;
 use crate::schedule::fact::{Fact, RunStatus, StopReason};
 use crate::schedule::state::{Names, RunState};
 use crate::schedule::{Action, Event, step};
+
+/// How long the supervisor has for stopping the nodes before the program itself is suspended.
+const PAUSE_WAIT: Duration = Duration::from_secs(2);
 
 /// How a leg ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,8 @@ pub async fn drive(mut driver: Driver, start: LegStart) -> Result<LegReport, Run
                 Ask::Stop(reason) => events.push(Event::StopRequested(reason)),
                 Ask::Now => events.push(Event::StopNow),
                 Ask::Abandon(signal) => return Err(RunError::Abandoned { signal }),
+                Ask::Show => driver.observer.show(),
+                Ask::Suspend => driver.suspend().await,
             },
             Some(panic) = driver.panics.recv() => return Err(RunError::Bug(panic)),
             () = gone(&mut lost) => events.push(Event::StopRequested(StopReason::SupervisorLost)),
@@ -104,6 +110,17 @@ impl Driver {
             self.stage.perform(action, |lane| self.state.lane(lane).clone());
         }
         Ok(settled)
+    }
+
+    /// Stands still with every node until the user lets it go on; no clock of a node runs meanwhile.
+    async fn suspend(&self) {
+        let spawner = &self.stage.seams.spawner;
+        self.observer.leave();
+        // A supervisor that is gone has nothing left to stop.
+        let _ = tokio::time::timeout(PAUSE_WAIT, spawner.pause()).await;
+        let away = super::signals::suspend().await.unwrap_or_default();
+        spawner.go_on(away);
+        self.observer.come_back(away);
     }
 
     /// Makes facts durable and tells of them.
@@ -178,6 +195,8 @@ impl Driver {
                     Ask::Stop(reason) => late = late.or(Some(reason)),
                     Ask::Now => {}
                     Ask::Abandon(signal) => return Err(RunError::Abandoned { signal }),
+                    Ask::Show => self.observer.show(),
+                    Ask::Suspend => self.suspend().await,
                 },
                 else => return Ok(late),
             }
@@ -317,7 +336,8 @@ mod tests {
         assert_eq!(end_of(&facts, "a"), Some((EndState::Blocked, Some(Scope::Infra))));
     }
 
-    struct Panicking;
+    #[derive(Default)]
+    struct Panicking(crate::process::pauses::Pauses);
 
     impl Spawner for Panicking {
         fn start(&self, _: JobSpec) -> Job {
@@ -326,6 +346,16 @@ mod tests {
 
         fn end(&self, _: &str, _: bool) {}
 
+        fn pause(&self) -> tokio::sync::oneshot::Receiver<()> {
+            tokio::sync::oneshot::channel().1
+        }
+
+        fn go_on(&self, _: Duration) {}
+
+        fn pauses(&self) -> &crate::process::pauses::Pauses {
+            &self.0
+        }
+
         fn lost(&self) -> Option<tokio::sync::oneshot::Receiver<()>> {
             None
         }
@@ -333,7 +363,7 @@ mod tests {
 
     #[test]
     fn an_actuator_that_panics_ends_the_leg_as_our_bug() {
-        let seams = Seams { spawner: Rc::new(Panicking), ..Seams::refusing() };
+        let seams = Seams { spawner: Rc::new(Panicking::default()), ..Seams::refusing() };
         let (report, _) = run("- {id: a, run: x}\n", seams);
         assert!(matches!(report, Err(RunError::Bug(_))));
     }

@@ -16,13 +16,23 @@ pub use seams::{Clock, Seams};
 
 use crate::journal::Record;
 
-/// Who is told what happens in a leg, as it happens. Must not block for long.
+/// Who is told what happens in a leg, as it happens. Must not block: it is called between what happened
+/// and what follows from it.
 pub trait Observer {
     /// A record is durable. `line` is it as it stands in the journal.
     fn recorded(&self, record: &Record, line: &str);
 
     /// Something a person should know that is no fact of the run.
     fn warn(&self, line: &str);
+
+    /// Somebody asks what is in progress.
+    fn show(&self) {}
+
+    /// The program is about to be suspended: returns once the terminal may be another's.
+    fn leave(&self) {}
+
+    /// The program goes on after it was suspended for so long.
+    fn come_back(&self, _away: std::time::Duration) {}
 }
 
 /// Why a leg could not go on. Every lane and file is as it was.

@@ -128,7 +128,8 @@ impl Stage {
             Action::Arm { timer, after } => {
                 let stage = Rc::clone(self);
                 self.act(async move {
-                    tokio::time::sleep(after).await;
+                    let pauses = stage.seams.spawner.pauses();
+                    pauses.wait(&pauses.deadline(after)).await;
                     stage.answer(Event::TimerFired(timer));
                 });
             }
@@ -480,9 +481,12 @@ impl Stage {
             JobStart::SupervisorLost => return VerifyOutcome::Ended,
         }
         let mut ended = std::pin::pin!(end_of(job.ended));
-        let end = match tokio::time::timeout(timeout, ended.as_mut()).await {
-            Ok(end) => end,
-            Err(_) => {
+        let pauses = self.seams.spawner.pauses();
+        let deadline = pauses.deadline(timeout);
+        let end = tokio::select! {
+            biased;
+            end = ended.as_mut() => end,
+            () = pauses.wait(&deadline) => {
                 self.seams.spawner.end(&name, false);
                 ended.await;
                 return VerifyOutcome::TimedOut;

@@ -53,7 +53,7 @@ impl Seams {
     /// Returns seams that refuse every call, so that no test passes for want of a fake.
     pub fn refusing() -> Seams {
         Seams {
-            spawner: Rc::new(Refusing),
+            spawner: Rc::new(Refusing::default()),
             worktrees: Arc::new(RefusingWorktrees),
             sweeper: Arc::new(RefusingSweeper),
             clock: Rc::new(FixedClock(Timestamp::UNIX_EPOCH)),

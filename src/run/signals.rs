@@ -1,6 +1,12 @@
 //! Signals of the operating system → how the leg is asked to stop.
-#![expect(clippy::disallowed_methods, reason = "looks whether SIGHUP is ignored, and for a cancel note")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "looks which signals are ignored, and for a cancel note; takes the time of a suspension"
+)]
 
+use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -16,34 +22,49 @@ pub enum Ask {
     Now,
     /// The third: stop, cleanup is somebody else's.
     Abandon(i32),
+    /// SIGUSR1: say what is in progress.
+    Show,
+    /// SIGTSTP, a Ctrl-Z: nodes and clocks stand still, then the program itself, until SIGCONT.
+    Suspend,
 }
 
-/// Returns what tells of SIGINT, SIGTERM and SIGHUP; must be called inside a tokio runtime.
+/// Returns what tells of signals; must be called inside a tokio runtime.
 ///
-/// An ignored SIGHUP stays ignored: that is how `nohup` works.
+/// An ignored SIGHUP stays ignored: that is how `nohup` works; and so does an ignored SIGTSTP.
 pub fn listen(dir: &RunDir) -> std::io::Result<mpsc::UnboundedReceiver<Ask>> {
     let (tell, asks) = mpsc::unbounded_channel();
+    let kind = |signal: Signal| SignalKind::from_raw(signal.as_raw());
+    let unless_ignored = |of: Signal| if is_ignored(of) { Ok(None) } else { signal(kind(of)).map(Some) };
     let mut int = signal(SignalKind::interrupt())?;
+    let mut quit = signal(SignalKind::quit())?;
     let mut term = signal(SignalKind::terminate())?;
-    let mut hup = if hangup_is_ignored() { None } else { Some(signal(SignalKind::hangup())?) };
+    let mut show = signal(SignalKind::user_defined1())?;
+    let mut hup = unless_ignored(Signal::HUP)?;
+    let mut suspend = unless_ignored(Signal::TSTP)?;
     let cancel = dir.cancel();
     tokio::spawn(async move {
         let mut seen = 0;
         loop {
             let number = tokio::select! {
-                _ = int.recv() => 2,
-                _ = term.recv() => 15,
-                () = async { match &mut hup {
-                    Some(hup) => { hup.recv().await; }
-                    None => std::future::pending().await,
-                } } => 1,
+                _ = int.recv() => Signal::INT,
+                _ = quit.recv() => Signal::QUIT,
+                _ = term.recv() => Signal::TERM,
+                () = received(&mut hup) => Signal::HUP,
+                _ = show.recv() => Signal::USR1,
+                () = received(&mut suspend) => Signal::TSTP,
             };
-            seen += 1;
-            let ask = match seen {
-                1 if number == 15 && cancel.exists() => Ask::Stop(StopReason::Cancel),
-                1 => Ask::Stop(StopReason::Signal(number)),
-                2 => Ask::Now,
-                _ => Ask::Abandon(number),
+            let ask = match number {
+                Signal::USR1 => Ask::Show,
+                Signal::TSTP => Ask::Suspend,
+                stop => {
+                    seen += 1;
+                    match seen {
+                        1 if stop == Signal::TERM && cancel.exists() => Ask::Stop(StopReason::Cancel),
+                        1 => Ask::Stop(StopReason::Signal(stop.as_raw())),
+                        2 => Ask::Now,
+                        _ => Ask::Abandon(stop.as_raw()),
+                    }
+                }
             };
             if tell.send(ask).is_err() {
                 return;
@@ -53,9 +74,32 @@ pub fn listen(dir: &RunDir) -> std::io::Result<mpsc::UnboundedReceiver<Ask>> {
     Ok(asks)
 }
 
-/// Returns whether this process was started with SIGHUP ignored.
-fn hangup_is_ignored() -> bool {
+/// Returns when the signal comes; never where it is not listened for.
+async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Suspends this program until somebody lets it go on. Returns how long that took.
+///
+/// SIGCONT is what says that it is over: a stop that another thread takes can come a moment after it was
+/// asked for. Errors: signals can't be listened for or sent; nothing was suspended then.
+pub async fn suspend() -> std::io::Result<Duration> {
+    let mut goes_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
+    let since = std::time::Instant::now();
+    kill_process(getpid(), Signal::STOP)?;
+    goes_on.recv().await;
+    Ok(since.elapsed())
+}
+
+/// Returns whether this process was started with a signal ignored.
+fn is_ignored(signal: Signal) -> bool {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 != 0)
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal.as_raw() - 1) & 1 == 1
 }

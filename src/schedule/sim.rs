@@ -52,6 +52,7 @@ fn node(id: usize) -> Node {
     Node {
         id: NodeId::from(format!("n{id}")),
         kind: NodeKind::Command { run: Template::literal("true") },
+        line: 0,
         description: None,
         depends_on: Vec::new(),
         lane: None,

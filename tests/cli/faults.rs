@@ -105,7 +105,7 @@ fn halt_ends_what_runs_and_launches_what_the_failure_is_for() {
     let skipped = &world.events_named("node.skipped")[0];
     assert_eq!(skipped["because"]["node"], "bad");
     assert_eq!(skipped["because"]["class"], "nonzero-exit");
-    assert_eq!(World::alive("sleep 600 # never"), Vec::<u32>::new());
+    assert_eq!(world.alive("sleep 600 # never"), Vec::<u32>::new());
     assert_eq!(world.show()["status"], "failed");
 }
 
@@ -154,7 +154,7 @@ fn what_a_node_leaves_running_is_ended_and_named() {
     let graph = "name: x\nnodes: [{id: a, run: '(setsid sleep 6161 &) ; sleep 6162 & echo done'}]\n";
     world.run(graph).expect(0);
     assert_eq!(world.result("a"), "done");
-    assert_eq!(World::alive("sleep 616"), Vec::<u32>::new());
+    assert_eq!(world.alive("sleep 616"), Vec::<u32>::new());
     let left = world.events_named("node.attempt.finished")[0]["leftovers"].as_array().unwrap().len();
     assert_eq!(left, 2);
 }

@@ -174,7 +174,7 @@ fn a_provisioning_past_its_time_is_ended_with_its_whole_tree() {
     let graph = "name: x\nprovision: {command: '(setsid sleep 7301 &) ; sleep 7302', timeout: 300ms, retry: never}\nnodes: [{id: a, worktree: l, run: 'true'}]\n";
     world.run(graph).expect(3);
     assert_eq!(world.events_named("provision.failed")[0]["cause"], "timeout");
-    assert_eq!(World::alive("sleep 730"), Vec::<u32>::new());
+    assert_eq!(world.alive("sleep 730"), Vec::<u32>::new());
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn a_halt_does_not_wait_for_a_lane_that_nobody_needs_any_more() {
         - {id: a, worktree: l, run: 'true'}\n";
     world.run_with(graph, &["--provision-when", "first-use", "-j", "2"]).expect(1);
     assert_eq!((world.state("a"), world.state("bad")), ("cancelled".into(), "failed".into()));
-    assert_eq!(World::alive("sleep 7401"), Vec::<u32>::new());
+    assert_eq!(world.alive("sleep 7401"), Vec::<u32>::new());
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn after_kill_nine_a_dirty_lane_is_reused_as_it_was() {
     assert_eq!(fs::read_to_string(world.lane("l").join("a.txt")).unwrap(), "one\nwork\nwork\n");
     assert_eq!(world.result("c"), "commit");
     assert_eq!(world.node("b")["attempts"], 1);
-    assert_eq!(World::alive("sleep 8601"), Vec::<u32>::new());
+    assert_eq!(world.alive("sleep 8601"), Vec::<u32>::new());
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_stale_lock_does_not_fail_the_next_leg(lock: &str) {
         "name: x\nnodes: [{{id: a, worktree: l, run: 'test -e ../again || {{ touch ../again; echo staged > {lock}; sleep 8701; }}; echo x > n; git add n; git commit -q -m x'}}]\n"
     ));
     let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
-    world.wait_for("the lock", || World::alive("sleep 8701").len() == 1);
+    world.wait_for("the lock", || world.alive("sleep 8701").len() == 1);
     signal(&child, Signal::KILL);
     child.wait().unwrap();
     world.omg(&["resume", "r1"]).expect(0);

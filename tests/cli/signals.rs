@@ -26,6 +26,92 @@ fn the_first_signal_ends_the_run_in_order() {
     check(Signal::INT, 130, "interrupted");
     check(Signal::TERM, 143, "interrupted");
     check(Signal::HUP, 129, "interrupted");
+    check(Signal::QUIT, 131, "interrupted");
+}
+
+/// Whether a process is stopped, by the state that the system tells.
+fn is_stopped(pid: u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
+#[test]
+fn a_suspended_run_stands_still_with_its_nodes_and_their_clocks() {
+    let world = World::bare();
+    let go = world.path().join("go");
+    let graph = world.graph(&format!(
+        "name: x\nnodes: [{{id: a, timeout: 1500ms, run: '(setsid sleep 6210 &); while ! test -e {}; do sleep 0.02; done'}}]\n",
+        go.display()
+    ));
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_started("a");
+    world.wait_for("what has left the group", || !world.alive("sleep 6210").is_empty());
+    let runner = u64::from(child.id());
+    let node = world.events_named("node.started")[0]["pid"].as_u64().unwrap();
+    let daemon = u64::from(world.alive("sleep 6210")[0]);
+    signal(&child, Signal::TSTP);
+    for pid in [runner, node, daemon] {
+        world.wait_for("the stop", || is_stopped(pid));
+    }
+    // Longer than the node's own time: were its clock to run, it would be over.
+    let since = std::time::Instant::now();
+    world.wait_for("more than the node's time", || since.elapsed().as_millis() > 2000);
+    signal(&child, Signal::CONT);
+    for pid in [runner, node, daemon] {
+        world.wait_for("the going on", || !is_stopped(pid));
+    }
+    std::fs::write(go, "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(world.state("a"), "passed");
+}
+
+#[test]
+fn a_runner_that_is_killed_while_suspended_leaves_nothing_behind() {
+    let world = World::bare();
+    let graph = world.graph("name: x\nnodes: [{id: a, grace: 200ms, run: 'sleep 6220; sleep 6221'}]\n");
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_started("a");
+    signal(&child, Signal::TSTP);
+    world.wait_for("the stop", || is_stopped(u64::from(child.id())));
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    world.wait_for("the end of its processes", || world.alive("sleep 622").is_empty());
+    assert_eq!(world.show()["status"], "interrupted");
+}
+
+#[test]
+fn sigusr1_says_what_is_in_progress() {
+    let world = World::bare();
+    let go = world.path().join("go");
+    let graph = world.graph(&format!(
+        "name: x\nnodes:\n- {{id: a, run: 'while ! test -e {}; do sleep 0.02; done'}}\n- {{id: b, run: 'true', depends_on: [a]}}\n",
+        go.display()
+    ));
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_started("a");
+    signal(&child, Signal::USR1);
+    let said = || std::fs::read_to_string(world.path().join("stderr")).unwrap();
+    world.wait_for("the report", || said().contains("0/2 over · 1 running · 1 to go"));
+    world.wait_for("its node", || said().contains("a: running") && said().contains("1 node waits for it"));
+    std::fs::write(go, "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_nothing() {
+    let world = World::bare();
+    let nodes: String = (0..200).map(|n| format!("- {{id: n{n}, run: 'true'}}\n")).collect();
+    let graph = world.graph(&format!("name: x\nnodes:\n{nodes}"));
+    let omg = env!("CARGO_BIN_EXE_omg");
+    let line = format!("{{ {omg} run {graph} --run-id r1 --output json; echo $? >&2; }} | head -n 1");
+    let output = world.command("sh").args(["-c", &line]).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(out.contains("\"event\":\"run.started\"") && out.lines().count() == 1, "{out}");
+    assert!(err.ends_with("\n0\n") && !err.contains("panicked"), "{err}");
+    assert_eq!(world.show()["status"], "passed");
+    let line = format!("{omg} show r1 | head -n 1; {omg} show r1 --json | head -c 1 >/dev/null");
+    let output = world.command("sh").args(["-c", &line]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
 #[test]
@@ -98,11 +184,11 @@ fn a_killed_runner_leaves_nothing_running_and_a_run_that_reads_interrupted() {
     );
     let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
     world.wait_started("a");
-    world.wait_for("its children", || World::alive("sleep 630").len() == 2);
+    world.wait_for("its children", || world.alive("sleep 630").len() == 2);
     assert_eq!(world.show()["status"], "running");
     signal(&child, Signal::KILL);
     child.wait().unwrap();
-    world.wait_for("the end of its processes", || World::alive("sleep 630").is_empty());
+    world.wait_for("the end of its processes", || world.alive("sleep 630").is_empty());
     assert_eq!(world.show()["status"], "interrupted");
     assert_eq!(world.state("a"), "interrupted");
 }
@@ -117,7 +203,7 @@ fn when_runner_and_supervisor_are_killed_at_once_the_next_leg_ends_what_is_left(
     ));
     let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
     world.wait_started("a");
-    world.wait_for("its children", || World::alive("sleep 640").len() == 2);
+    world.wait_for("its children", || world.alive("sleep 640").len() == 2);
     let line = std::fs::read_to_string(world.run_dir().join("supervisor.lock")).unwrap();
     let supervisor: i32 = line.split(' ').next().unwrap().parse().unwrap();
     let supervisor = rustix::process::Pid::from_raw(supervisor).unwrap();
@@ -127,7 +213,7 @@ fn when_runner_and_supervisor_are_killed_at_once_the_next_leg_ends_what_is_left(
     std::fs::write(go, "").unwrap();
     let resumed = world.omg(&["resume", "r1"]).expect(0);
     assert!(resumed.stderr.contains("ended what an earlier leg left running"), "{}", resumed.stderr);
-    assert_eq!(World::alive("sleep 640"), Vec::<u32>::new());
+    assert_eq!(world.alive("sleep 640"), Vec::<u32>::new());
     assert_eq!(world.node("a")["attempts"], 2);
 }
 
@@ -163,19 +249,39 @@ fn a_signal_ends_what_prepares_lanes_at_whatever_moment_it_comes() {
     }
 }
 
-#[test]
-fn a_signal_ends_a_hook_that_hangs() {
-    let world = World::new();
+/// A hook of git's that hangs in every checkout. Returns where it lies.
+fn hanging_hook(world: &World) -> std::path::PathBuf {
     let hook = world.repo().join(".git/hooks/post-checkout");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     std::fs::write(&hook, "#!/bin/sh\nsleep 6600\n").unwrap();
     std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    hook
+}
+
+#[test]
+fn what_the_git_of_a_killed_runner_left_is_ended_by_the_next_leg() {
+    let world = World::new();
+    let hook = hanging_hook(&world);
     let graph = world.graph("name: x\nnodes: [{id: a, worktree: l, run: 'true'}]\n");
     let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
-    world.wait_for("the hook", || World::alive("sleep 6600").len() == 1);
+    world.wait_for("the hook", || world.alive("sleep 6600").len() == 1);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    std::fs::remove_file(hook).unwrap();
+    world.omg(&["resume", "r1"]).expect(0);
+    assert_eq!(world.alive("sleep 6600"), Vec::<u32>::new());
+}
+
+#[test]
+fn a_signal_ends_a_hook_that_hangs() {
+    let world = World::new();
+    let hook = hanging_hook(&world);
+    let graph = world.graph("name: x\nnodes: [{id: a, worktree: l, run: 'true'}]\n");
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_for("the hook", || world.alive("sleep 6600").len() == 1);
     signal(&child, Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(143));
-    assert_eq!(World::alive("sleep 6600"), Vec::<u32>::new());
+    assert_eq!(world.alive("sleep 6600"), Vec::<u32>::new());
     assert_eq!(world.state("a"), "cancelled");
     std::fs::remove_file(hook).unwrap();
     world.omg(&["resume", "r1"]).expect(0);
@@ -189,7 +295,7 @@ fn what_is_left_is_found_however_its_home_is_spelled() {
     world.extra.push(("OMG_HOME".into(), world.path().join("link").into()));
     let graph = world.graph("name: x\nnodes: [{id: a, run: '(setsid sleep 6701 &) ; sleep 6702'}]\n");
     let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
-    world.wait_for("its children", || World::alive("sleep 670").len() == 2);
+    world.wait_for("its children", || world.alive("sleep 670").len() == 2);
     let lock = std::fs::read_to_string(world.path().join("real/runs/r1/supervisor.lock")).unwrap();
     let supervisor: i32 = lock.split(' ').next().unwrap().parse().unwrap();
     signal(&child, Signal::KILL);
@@ -198,7 +304,7 @@ fn what_is_left_is_found_however_its_home_is_spelled() {
     world.extra.push(("OMG_HOME".into(), world.path().join("real").into()));
     let ended = world.omg(&["cancel", "r1"]).expect(0);
     assert!(ended.stdout.contains("ended what it had left running"), "{}", ended.stdout);
-    assert_eq!(World::alive("sleep 670"), Vec::<u32>::new());
+    assert_eq!(world.alive("sleep 670"), Vec::<u32>::new());
 }
 
 #[test]

@@ -23,6 +23,10 @@ pub struct World {
 pub struct Running(Child);
 
 impl Running {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     pub fn wait(&mut self) -> std::io::Result<std::process::ExitStatus> {
         self.0.wait()
     }
@@ -259,14 +263,18 @@ impl World {
         self.wait_for(&format!("{}", path.display()), || path.exists());
     }
 
-    /// Living processes whose command line begins with `text`.
-    pub fn alive(text: &str) -> Vec<u32> {
+    /// Living processes of this world whose command line begins with `text`: what another test's world, or
+    /// another run of the same test, started is not among them.
+    pub fn alive(&self, text: &str) -> Vec<u32> {
+        let mark = format!("OMG_RUN_DIR={}/", self.path().display());
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            if line.starts_with(text) && pid != std::process::id() {
+            let variables = fs::read(entry.path().join("environ")).unwrap_or_default();
+            let ours = variables.split(|byte| *byte == 0).any(|pair| pair.starts_with(mark.as_bytes()));
+            if line.starts_with(text) && ours {
                 found.push(pid);
             }
         }
