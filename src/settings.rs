@@ -60,6 +60,10 @@ pub enum OutputMode {
     Plain,
     /// The journal's own lines, to standard output.
     Json,
+    /// Folds and annotations in a log of GitHub's.
+    Github,
+    /// Sections in a log of GitLab's.
+    Gitlab,
 }
 
 /// A setting that can't be used.
@@ -192,7 +196,12 @@ fn from_variables(environment: &Environment) -> Result<Choices, SettingsError> {
             |text| text.parse().ok(),
             "a number from 1 is due",
         )?,
-        output: parsed(environment, "OMG_OUTPUT", OutputMode::parse, "auto, plain or json is due")?,
+        output: parsed(
+            environment,
+            "OMG_OUTPUT",
+            OutputMode::parse,
+            "auto, plain, json, github or gitlab is due",
+        )?,
         worktree_root: path_in(environment, "OMG_WORKTREE_ROOT"),
         branch_template: parsed(environment, "OMG_BRANCH_TEMPLATE", |text| Some(text.to_string()), "")?,
         provision_when: parsed(
@@ -211,6 +220,8 @@ impl OutputMode {
             "auto" => Some(OutputMode::Auto),
             "plain" => Some(OutputMode::Plain),
             "json" => Some(OutputMode::Json),
+            "github" => Some(OutputMode::Github),
+            "gitlab" => Some(OutputMode::Gitlab),
             _ => None,
         }
     }

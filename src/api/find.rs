@@ -7,8 +7,10 @@ use std::path::Path;
 use super::{Refusal, exit};
 use crate::graph::problem::nearest;
 use crate::ids::RunId;
+use crate::journal::replay::replay;
 use crate::journal::{Record, RunDir, RunFile, store};
-use crate::run::leg;
+use crate::run::{RunError, leg};
+use crate::schedule::state::{Names, RunState};
 use crate::settings::Settings;
 use crate::view::{RunView, Summary};
 use crate::worktree::{GitWorktrees, Worktrees};
@@ -29,6 +31,12 @@ impl Found {
     /// Returns the run's records.
     pub fn records(&self) -> Result<Vec<Record>, Refusal> {
         store::read(&self.dir.events()).map_err(|error| crate::run::RunError::from(error).into())
+    }
+
+    /// Returns where the run stands by its records.
+    pub fn state(&self) -> Result<RunState, Refusal> {
+        replay(&self.file.graph, &Names::of(&self.file.graph), &self.records()?)
+            .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() }.into())
     }
 
     /// Returns the run as it stands now.

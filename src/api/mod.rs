@@ -8,6 +8,7 @@ pub mod lint;
 pub mod plan;
 pub mod resume;
 pub mod start;
+pub mod watch;
 
 mod leg;
 

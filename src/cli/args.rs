@@ -59,6 +59,14 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Look on as a run goes on, until its leg is over; ends with the run's own code.
+    Watch {
+        /// The run: an id, a unique prefix, or `latest`.
+        run: Option<String>,
+        /// The journal's lines, from the first on.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the log of a node's last attempt.
     Logs {
         /// The run: an id, a unique prefix, or `latest`.
@@ -152,6 +160,9 @@ pub struct LegArgs {
     /// What progress and results look like.
     #[arg(long, value_enum, value_name = "MODE")]
     pub output: Option<Output>,
+    /// Write how each node ended to this file, as JUnit has it.
+    #[arg(long, value_name = "PATH")]
+    pub junit: Option<PathBuf>,
 }
 
 /// When lanes are prepared.
@@ -175,12 +186,16 @@ impl From<When> for ProvisionWhen {
 /// What progress and results look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// By what standard error is.
+    /// By what standard error is: a terminal, a pipe, the log of a CI system.
     Auto,
     /// A line an event.
     Plain,
     /// The journal's own lines, to standard output.
     Json,
+    /// Lines with the folds and annotations of GitHub Actions.
+    Github,
+    /// Lines with the sections of GitLab CI.
+    Gitlab,
 }
 
 impl From<Output> for OutputMode {
@@ -189,6 +204,8 @@ impl From<Output> for OutputMode {
             Output::Auto => OutputMode::Auto,
             Output::Plain => OutputMode::Plain,
             Output::Json => OutputMode::Json,
+            Output::Github => OutputMode::Github,
+            Output::Gitlab => OutputMode::Gitlab,
         }
     }
 }

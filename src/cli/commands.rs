@@ -3,31 +3,28 @@
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use serde::Serialize;
 
-use super::args::{Command, LaneAction, LegArgs, LintArgs, ResumeArgs, RunArgs};
-use super::output::{self, Teller};
+use super::args::{Command, LaneAction, LintArgs};
+use super::{leg, output};
 use crate::api::cancel::Cancelled;
 use crate::api::find::Found;
-use crate::api::leg_options::LegOptions;
-use crate::api::resume::Resumed;
-use crate::api::start::RunRequest;
 use crate::api::{self, Refusal, exit};
 use crate::graph::{Problem, Severity, Trust};
-use crate::journal::{RunDir, RunFile};
-use crate::settings::{OutputMode, Settings};
+use crate::journal::RunDir;
+use crate::settings::Settings;
 use crate::view::table;
 
 /// Number of the shape of `lint --json`.
 const LINT_SCHEMA: u32 = 1;
 
 /// Runs a command and returns the code to end with.
-pub fn run(settings: &Settings, command: Command) -> Result<i32, Refusal> {
+pub fn run(settings: &Settings, command: Command, verbose: bool) -> Result<i32, Refusal> {
     match command {
-        Command::Run(args) => start(settings, *args),
-        Command::Resume(args) => resume(settings, args),
+        Command::Run(args) => leg::start(settings, *args, verbose),
+        Command::Resume(args) => leg::resume(settings, args, verbose),
+        Command::Watch { run, json } => leg::watch(settings, run.as_deref(), json, verbose),
         Command::Lint(args) => lint(&args),
         Command::Runs { json } => {
             let (list, damaged) = api::find::list(settings);
@@ -74,93 +71,6 @@ fn print<T: Serialize>(json: bool, value: &T, lines: impl FnOnce() -> Vec<String
         lines().iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
-}
-
-fn mode(settings: &Settings, args: &LegArgs) -> OutputMode {
-    args.output
-        .map(OutputMode::from)
-        .or(settings.variables.output)
-        .or(settings.file.output)
-        .unwrap_or_default()
-}
-
-fn leg_options(args: &LegArgs, retry_failed: bool, retry_blocked: bool) -> LegOptions {
-    LegOptions {
-        concurrency: args.concurrency,
-        keep_going: args.keep_going,
-        provision_when: args.provision_when.map(Into::into),
-        retry_failed,
-        retry_blocked,
-    }
-}
-
-fn teller(settings: &Settings, file: &RunFile, dir: &RunDir, mode: OutputMode) -> Rc<Teller> {
-    Rc::new(Teller {
-        json: mode == OutputMode::Json,
-        dir: dir.clone(),
-        mask: api::leg_options::mask(settings, file),
-    })
-}
-
-fn start(settings: &Settings, args: RunArgs) -> Result<i32, Refusal> {
-    let mode = mode(settings, &args.leg);
-    let options = leg_options(&args.leg, false, false);
-    let request = RunRequest {
-        graph: args.graph,
-        inputs: args.inputs,
-        run_id: args.run_id,
-        base: args.base,
-        planned: args.planned,
-        pass_env: args.pass_env,
-        worktree_root: args.worktree_root,
-    };
-    let prepared = api::start::prepare(settings, &request)?;
-    let claimed = if args.dry_run { None } else { Some(api::start::create(&prepared)?) };
-    if claimed.is_some() {
-        output::complain(&format!("run {} in {}", prepared.file.run_id, prepared.dir.root().display()));
-    }
-    output::problems(&prepared.warnings);
-    for note in &prepared.notes {
-        output::complain(&format!("note: {note}"));
-    }
-    let Some(claim) = claimed else {
-        let lines = api::plan::describe(settings, &prepared)?;
-        lines.iter().for_each(|line| output::result(line));
-        return Ok(exit::OK);
-    };
-    let (id, teller) = (prepared.file.run_id.clone(), teller(settings, &prepared.file, &prepared.dir, mode));
-    let ended = api::start::start(settings, prepared, claim, &options, teller)?;
-    finish(settings, id.as_str(), mode)?;
-    Ok(ended.exit)
-}
-
-fn resume(settings: &Settings, args: ResumeArgs) -> Result<i32, Refusal> {
-    let mode = mode(settings, &args.leg);
-    let options = leg_options(&args.leg, args.retry_failed, args.retry_blocked);
-    let found = api::find::run(settings, args.run.as_deref())?;
-    output::complain(&format!("run {} in {}", found.file.run_id, found.dir.root().display()));
-    let (id, teller) = (found.file.run_id.clone(), teller(settings, &found.file, &found.dir, mode));
-    match api::resume::resume(settings, found, &options, teller)? {
-        Resumed::Leg(ended) => {
-            finish(settings, id.as_str(), mode)?;
-            Ok(ended.exit)
-        }
-        Resumed::NothingToDo { exit, message } => {
-            output::complain(&message);
-            Ok(exit)
-        }
-    }
-}
-
-/// Shows how a run stands once its leg is over.
-fn finish(settings: &Settings, id: &str, mode: OutputMode) -> Result<(), Refusal> {
-    if mode == OutputMode::Json {
-        return Ok(());
-    }
-    let view = api::find::run(settings, Some(id))?.view()?;
-    output::result("");
-    table::run(&view, output::style()).iter().for_each(|line| output::result(line));
-    Ok(())
 }
 
 #[derive(Serialize)]

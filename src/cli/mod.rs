@@ -3,7 +3,11 @@
 pub mod args;
 mod commands;
 pub mod hidden;
+mod leg;
 pub mod output;
+mod presentation;
+mod screen;
+mod teller;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -29,7 +33,7 @@ pub fn main() -> i32 {
     let command = AssertUnwindSafe(|| {
         let settings = settings::Settings::read()?;
         show_logs(cli.verbose, settings.log.as_deref());
-        commands::run(&settings, cli.command)
+        commands::run(&settings, cli.command, cli.verbose > 0)
     });
     // The panic's own words are on standard error by now.
     let outcome = catch_unwind(command).unwrap_or_else(|_| {

@@ -1,24 +1,14 @@
 //! The only file that prints. Results go to standard output, progress and complaints to standard error.
-#![expect(clippy::disallowed_methods, reason = "the one place that prints; shows the last lines of logs")]
+#![expect(clippy::disallowed_methods, reason = "the one place that prints, but for what is drawn")]
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::api::Refusal;
 use crate::graph::{Problem, render};
-use crate::journal::mask::Mask;
-use crate::journal::{Record, RunDir};
-use crate::run::Observer;
-use crate::schedule::Fact;
-use crate::schedule::fact::EndState;
-use crate::view::progress;
 use crate::view::style::Style;
 
 use super::args::Color;
-
-/// Lines of a failed node's log that are shown.
-const TAIL_LINES: usize = 40;
 
 /// Writes a line to standard error.
 pub fn complain(line: &str) {
@@ -92,59 +82,9 @@ pub fn problems(problems: &[Problem]) {
     }
 }
 
-/// Tells of a leg as it goes: lines for people, or the journal's own.
-pub struct Teller {
-    /// Whether the journal's lines go to standard output.
-    pub json: bool,
-    /// The run's folder, for logs.
-    pub dir: RunDir,
-    /// What is taken out of what is shown.
-    pub mask: Mask,
-}
-
-impl Teller {
-    fn tell(&self, line: &str) {
-        complain(&self.mask.text(line));
-    }
-
-    /// Shows the last lines of a log, and where it is.
-    fn show_tail(&self, log: &Path) {
-        let Ok(bytes) = std::fs::read(log) else { return };
-        let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().collect();
-        for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
-            self.tell(&format!("  | {line}"));
-        }
-        self.tell(&format!("  log: {}", log.display()));
-    }
-}
-
-impl Observer for Teller {
-    fn recorded(&self, record: &Record, line: &str) {
-        if self.json {
-            result(line);
-            return;
-        }
-        for line in progress::lines(&record.fact, style()) {
-            self.tell(&line);
-        }
-        match &record.fact {
-            Fact::NodeFinished { node, attempts, state: EndState::Failed | EndState::Blocked, .. }
-                if *attempts > 0 =>
-            {
-                self.show_tail(&self.dir.attempt_log(node, *attempts));
-            }
-            Fact::ProvisionFailed { lane, again: false, log_tail, .. } => {
-                for line in log_tail.lines() {
-                    self.tell(&format!("  | {line}"));
-                }
-                self.tell(&format!("  logs: {}", self.dir.lane(lane).display()));
-            }
-            _ => {}
-        }
-    }
-
-    fn warn(&self, line: &str) {
-        self.tell(&format!("{}: {line}", style().strong("note")));
-    }
+/// Returns a word that nobody can guess.
+pub fn random_word() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    // Each has keys that the system made up.
+    format!("{:016x}{:016x}", RandomState::new().hash_one(0), RandomState::new().hash_one(1))
 }

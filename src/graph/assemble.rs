@@ -31,7 +31,7 @@ pub(super) fn assemble(
     let kinds = checked.kinds.into_iter().zip(checked.edges);
     let parts = checked.nodes.into_iter().zip(kinds).zip(texts).zip(lane_of);
     parts
-        .map(|(((Placed { raw, .. }, (kind, depends_on)), mut texts), lane)| {
+        .map(|(((Placed { raw, cited_at, .. }, (kind, depends_on)), mut texts), lane)| {
             let run = texts.run.take().unwrap_or_default();
             let (kind, timeout) = match kind {
                 Some(RawKind::Agent) => (NodeKind::Agent, Some(raw.timeout.unwrap_or(AGENT_TIMEOUT_DEFAULT))),
@@ -42,6 +42,7 @@ pub(super) fn assemble(
             Node {
                 id: NodeId::from(raw.id.map(|id| id.value).unwrap_or_default()),
                 kind,
+                line: cited_at.line,
                 description: raw.description,
                 depends_on,
                 lane: *lane,

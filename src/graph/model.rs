@@ -207,6 +207,10 @@ pub struct Node {
     pub id: NodeId,
     /// What it does.
     pub kind: NodeKind,
+    /// Where the graph file names it, or the node that its fragment was spliced into: line, from 1; 0 where a
+    /// record of before does not say.
+    #[serde(default)]
+    pub line: u32,
     /// Shown in views.
     pub description: Option<String>,
     /// What must have ended before it begins; no node twice.

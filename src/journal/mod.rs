@@ -1,5 +1,6 @@
 //! The run's only truth: one line a fact, appended, durable before the act it announces.
 
+pub mod follow;
 pub mod layout;
 pub mod mask;
 pub mod record;

@@ -39,13 +39,18 @@ pub struct Parsed {
 /// Errors: the number, from 1, of a line that is damaged, and why. A last line without its line
 /// break is torn, not damaged.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, (usize, String)> {
+    parse_after(0, bytes)
+}
+
+/// Returns the records in `bytes`, which follow `before` others; as [`parse`], lines counted from the first.
+pub fn parse_after(before: u64, bytes: &[u8]) -> Result<Parsed, (usize, String)> {
     let mut records: Vec<Record> = Vec::new();
     let mut length = 0;
     while let Some(end) = bytes[length..].iter().position(|byte| *byte == b'\n') {
-        let line = records.len() + 1;
+        let line = before as usize + records.len() + 1;
         let record: Record = serde_json::from_slice(&bytes[length..length + end])
             .map_err(|error| (line, error.to_string()))?;
-        let expected = records.last().map_or(1, |last| last.seq + 1);
+        let expected = records.last().map_or(before, |last| last.seq) + 1;
         if record.seq != expected {
             return Err((line, format!("it has the number {} where {expected} is due", record.seq)));
         }

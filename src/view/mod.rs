@@ -1,5 +1,8 @@
 //! Records → what people and programs are shown. Pure; printing is `cli::output`'s.
 
+pub mod ci;
+pub mod junit;
+pub mod live;
 pub mod progress;
 pub mod run;
 pub mod style;

@@ -1,7 +1,7 @@
 //! Tables for people: a run's end, a list of runs, lanes.
 
-use super::style::{Style, duration};
-use super::{LaneView, RunView, Summary};
+use super::style::{Style, duration, printable};
+use super::{LaneView, NodeView, RunView, Summary};
 
 /// Returns rows as lines, each column as wide as its widest cell; the last is not padded.
 pub fn columns(rows: &[Vec<String>]) -> Vec<String> {
@@ -38,26 +38,66 @@ fn visible(cell: &str) -> usize {
     count
 }
 
-/// Returns a run's end: its nodes, its lanes, and what to do with what was kept.
+/// Most nodes that are all listed at a run's end. Of more, those that passed are counted only.
+const LISTED_MAX: usize = 100;
+
+/// Returns the nodes that a run's end lists.
+pub fn listed(view: &RunView) -> impl Iterator<Item = &NodeView> {
+    let all = view.nodes.len() <= LISTED_MAX;
+    view.nodes.iter().filter(move |node| all || node.state != "passed")
+}
+
+/// Returns what is said of the nodes that a run's end does not list.
+pub fn unlisted(view: &RunView) -> Option<String> {
+    let rest = view.nodes.len() - listed(view).count();
+    (rest > 0).then(|| format!("{rest} more passed; `omg show {}` lists them", view.run_id))
+}
+
+/// Returns why a node stands as it does, in a few words; empty where nothing is to be said.
+pub fn why(node: &NodeView) -> String {
+    match (&node.fault, &node.because) {
+        (Some(fault), _) => {
+            let detail = printable(first_line(&fault.detail), Style { color: false });
+            format!("{}: {detail}", fault.class.word())
+        }
+        (None, Some(because)) => format!("needs {because}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Returns a run: all its nodes, its lanes, and what to do with what was kept.
 pub fn run(view: &RunView, style: Style) -> Vec<String> {
+    whole(view, view.nodes.iter(), None, style)
+}
+
+/// Returns a run's end: as [`run`], with no more of the nodes that passed than one reads, and what to do
+/// next.
+pub fn end(view: &RunView, style: Style) -> Vec<String> {
+    let mut lines = whole(view, listed(view), unlisted(view), style);
+    lines.extend(next(view).into_iter().map(|line| format!("  {line}")));
+    lines
+}
+
+fn whole<'v>(
+    view: &RunView,
+    nodes: impl Iterator<Item = &'v NodeView>,
+    rest: Option<String>,
+    style: Style,
+) -> Vec<String> {
     let mut rows =
         vec![["node", "state", "attempts", "time", "lane", ""].map(|head| style.strong(head)).to_vec()];
-    for node in &view.nodes {
-        let why = match (&node.fault, &node.because) {
-            (Some(fault), _) => format!("{}: {}", fault.class.word(), first_line(&fault.detail)),
-            (None, Some(because)) => format!("needs {because}"),
-            (None, None) => String::new(),
-        };
-        rows.push(vec![
+    rows.extend(nodes.map(|node| {
+        vec![
             node.id.clone(),
             style.state(node.state),
             node.attempts.to_string(),
             node.duration_ms.map(duration).unwrap_or_default(),
             node.lane.clone().unwrap_or_default(),
-            why,
-        ]);
-    }
-    let mut lines = columns(&rows);
+            why(node),
+        ]
+    }));
+    let mut lines = if rows.len() > 1 { columns(&rows) } else { Vec::new() };
+    lines.extend(rest);
     lines.push(String::new());
     lines.extend(kept(view, style));
     lines.push(format!(
@@ -68,6 +108,36 @@ pub fn run(view: &RunView, style: Style) -> Vec<String> {
         view.folder.display()
     ));
     lines
+}
+
+/// Most nodes whose logs are named among what to do next.
+const NAMED_MAX: usize = 3;
+
+/// Returns what one would do next with a run that did not pass: commands, with what each is for.
+pub fn next(view: &RunView) -> Vec<String> {
+    let id = &view.run_id;
+    let any = |state: &str| view.nodes.iter().any(|node| node.state == state);
+    let mut steps: Vec<(String, &str)> = Vec::new();
+    let unlucky = view.nodes.iter().filter(|node| matches!(node.state, "failed" | "blocked"));
+    for node in unlucky.filter(|node| node.log.is_some()).take(NAMED_MAX) {
+        steps.push((format!("omg logs {id} {}", node.id), "its whole output"));
+    }
+    if any("failed") {
+        steps.push((format!("omg resume {id} --retry-failed"), "runs what failed again, and what needed it"));
+    }
+    if any("blocked") {
+        steps.push((
+            format!("omg resume {id} --retry-blocked"),
+            "runs what was blocked again; it was charged nothing",
+        ));
+    }
+    let open = ["cancelled", "interrupted", "waiting", "ready"].iter().any(|state| any(state));
+    if open && !any("failed") && !any("blocked") {
+        steps.push((format!("omg resume {id}"), "goes on where it stopped"));
+    }
+    let rows: Vec<Vec<String>> =
+        steps.into_iter().map(|(command, what)| vec![command, what.to_string()]).collect();
+    columns(&rows)
 }
 
 fn first_line(text: &str) -> &str {

@@ -12,5 +12,7 @@ mod lanes;
 mod nodes;
 mod provisioning;
 mod resume;
+mod screens;
 mod signals;
 mod support;
+mod terminal;

@@ -1,0 +1,182 @@
+//! The commands that show a leg as it goes: `run`, `resume`, `watch`.
+#![expect(clippy::disallowed_methods, reason = "writes the file that `--junit` names")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::args::{LegArgs, ResumeArgs, RunArgs};
+use super::output;
+use super::presentation::{Presentation, choose};
+use super::teller::{Known, Teller, tail};
+use crate::api::leg_options::{LegOptions, mask};
+use crate::api::resume::Resumed;
+use crate::api::start::RunRequest;
+use crate::api::{self, Refusal, exit};
+use crate::ids::NodeId;
+use crate::journal::mask::Mask;
+use crate::journal::{Record, RunDir, RunFile};
+use crate::settings::Settings;
+use crate::view::ci::Spot;
+use crate::view::junit::junit;
+use crate::view::live::Live;
+use crate::view::{RunView, table};
+
+fn presentation(settings: &Settings, args: &LegArgs, verbose: bool) -> Presentation {
+    let mode = args.output.map(Into::into).or(settings.variables.output).or(settings.file.output);
+    choose(mode.unwrap_or_default(), output::is_terminal(), verbose, &settings.environment)
+}
+
+fn leg_options(args: &LegArgs, retry_failed: bool, retry_blocked: bool) -> LegOptions {
+    LegOptions {
+        concurrency: args.concurrency,
+        keep_going: args.keep_going,
+        provision_when: args.provision_when.map(Into::into),
+        retry_failed,
+        retry_blocked,
+    }
+}
+
+fn teller(
+    settings: &Settings,
+    file: &RunFile,
+    dir: &RunDir,
+    presentation: Presentation,
+    earlier: &[Record],
+) -> Rc<Teller> {
+    let mut live = Live::new(&file.graph);
+    earlier.iter().for_each(|record| live.apply(record));
+    let github = presentation == Presentation::Github;
+    let summary = settings.environment.get("GITHUB_STEP_SUMMARY").filter(|path| github && !path.is_empty());
+    Rc::new(Teller::start(Known {
+        presentation,
+        dir: dir.clone(),
+        mask: mask(settings, file),
+        live,
+        spots: spots(settings, file),
+        summary: summary.map(Into::into),
+    }))
+}
+
+/// Returns where each node stands, its file named as a CI system names files.
+fn spots(settings: &Settings, file: &RunFile) -> BTreeMap<NodeId, Spot> {
+    let checkout = settings.environment.get("GITHUB_WORKSPACE").map_or(settings.folder.as_path(), Path::new);
+    let path = file.graph_path.strip_prefix(checkout).unwrap_or(&file.graph_path);
+    let name = path.to_string_lossy().into_owned();
+    let spot = |line| Spot { file: name.clone(), line };
+    file.graph.nodes().iter().map(|node| (node.id.clone(), spot(node.line))).collect()
+}
+
+/// `omg run`.
+pub fn start(settings: &Settings, args: RunArgs, verbose: bool) -> Result<i32, Refusal> {
+    let presentation = presentation(settings, &args.leg, verbose);
+    let options = leg_options(&args.leg, false, false);
+    let junit = args.leg.junit;
+    let request = RunRequest {
+        graph: args.graph,
+        inputs: args.inputs,
+        run_id: args.run_id,
+        base: args.base,
+        planned: args.planned,
+        pass_env: args.pass_env,
+        worktree_root: args.worktree_root,
+    };
+    let prepared = api::start::prepare(settings, &request)?;
+    let claimed = if args.dry_run { None } else { Some(api::start::create(&prepared)?) };
+    if claimed.is_some() {
+        output::complain(&format!("run {} in {}", prepared.file.run_id, prepared.dir.root().display()));
+    }
+    output::problems(&prepared.warnings);
+    for note in &prepared.notes {
+        output::complain(&format!("note: {note}"));
+    }
+    let Some(claim) = claimed else {
+        let lines = api::plan::describe(settings, &prepared)?;
+        lines.iter().for_each(|line| output::result(line));
+        return Ok(exit::OK);
+    };
+    let id = prepared.file.run_id.clone();
+    let teller = teller(settings, &prepared.file, &prepared.dir, presentation, &[]);
+    let ended = api::start::start(settings, prepared, claim, &options, Rc::<Teller>::clone(&teller))?;
+    finish(settings, id.as_str(), presentation, &teller, junit.as_deref(), ended.exit)
+}
+
+/// `omg resume`.
+pub fn resume(settings: &Settings, args: ResumeArgs, verbose: bool) -> Result<i32, Refusal> {
+    let presentation = presentation(settings, &args.leg, verbose);
+    let options = leg_options(&args.leg, args.retry_failed, args.retry_blocked);
+    let found = api::find::run(settings, args.run.as_deref())?;
+    output::complain(&format!("run {} in {}", found.file.run_id, found.dir.root().display()));
+    let id = found.file.run_id.clone();
+    let teller = teller(settings, &found.file, &found.dir, presentation, &found.records()?);
+    let junit = args.leg.junit.as_deref();
+    match api::resume::resume(settings, found, &options, Rc::<Teller>::clone(&teller))? {
+        Resumed::Leg(ended) => finish(settings, id.as_str(), presentation, &teller, junit, ended.exit),
+        Resumed::NothingToDo { exit, message } => {
+            teller.finish();
+            output::complain(&message);
+            Ok(exit)
+        }
+    }
+}
+
+/// `omg watch`.
+pub fn watch(settings: &Settings, run: Option<&str>, json: bool, verbose: bool) -> Result<i32, Refusal> {
+    let found = api::find::run(settings, run)?;
+    let mode = if json { crate::settings::OutputMode::Json } else { Default::default() };
+    let presentation = choose(mode, output::is_terminal(), verbose, &settings.environment);
+    if !json {
+        output::complain(&format!("run {} in {}", found.file.run_id, found.dir.root().display()));
+    }
+    let teller = teller(settings, &found.file, &found.dir, presentation, &[]);
+    let code = api::watch::watch(&found, &*teller)?;
+    teller.finish();
+    if !json {
+        show_end(&found.view()?);
+    }
+    Ok(code)
+}
+
+/// Shows how a run stands once its leg is over, and returns the code to end with.
+fn finish(
+    settings: &Settings,
+    id: &str,
+    presentation: Presentation,
+    teller: &Teller,
+    junit: Option<&Path>,
+    code: i32,
+) -> Result<i32, Refusal> {
+    teller.finish();
+    let found = api::find::run(settings, Some(id))?;
+    let view = found.view()?;
+    if presentation != Presentation::Json {
+        show_end(&view);
+    }
+    teller.summarize(&view);
+    let Some(path) = junit else { return Ok(code) };
+    match write_junit(&settings.folder.join(path), &view, &mask(settings, &found.file)) {
+        Ok(()) => Ok(code),
+        Err(error) => {
+            output::complain(&format!("{}: {}: {error}", output::style().bad("error"), path.display()));
+            Ok(if code == exit::OK { exit::BLOCKED } else { code })
+        }
+    }
+}
+
+fn show_end(view: &RunView) {
+    output::result("");
+    table::end(view, output::style()).iter().for_each(|line| output::result(line));
+}
+
+/// Writes the file beside its place and renames it into it: nobody reads half of it.
+fn write_junit(path: &Path, view: &RunView, mask: &Mask) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let log = |node: &crate::view::NodeView| node.log.as_deref().map(tail).unwrap_or_default().join("\n");
+    let text = mask.text(&junit(view, log));
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}", std::process::id()));
+    std::fs::write(&draft, text)?;
+    std::fs::rename(&draft, path)
+}
