@@ -5,21 +5,29 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::code::Code;
+use super::excerpt::clip;
 use super::fragment::{Body, Fragment, read_fragment};
 use super::keys::NodeKey;
-use super::problem::{Pos, Report};
-use super::source::{Entry, Tree, Value, parse};
+use super::problem::{Pos, Problem, Report};
+use super::source::parse;
 use super::template::{Stretch, Token, stretches, token};
+use super::tree::{Entry, Tree, Value};
 use crate::ids::is_id;
 
 /// Returns the path to show for a fragment and its text, by the name in a `use`.
-pub type Fragments<'a> = &'a dyn Fn(&str) -> Option<(String, String)>;
+///
+/// `None` is for a fragment that is not there, an error for one that can't be read as text.
+pub type Fragments<'a> = &'a dyn Fn(&str) -> Option<Result<(String, String), Box<Problem>>>;
 
 /// Longest chain of fragments that cite each other, in files.
 const CHAIN_MAX: usize = 3;
 
 /// Most nodes that a graph may have once its fragments are spliced.
 const NODES_MAX: usize = 1_000_000;
+
+/// Most text that the points of fragments may make, in bytes.
+const FILLED_IN_BYTES_MAX: usize = 64 << 20;
 
 /// The nodes of a graph without any `use`.
 #[derive(Debug, Default)]
@@ -55,16 +63,17 @@ pub(super) struct Expansion {
 
 /// Returns the nodes with every `use` carried out; what can't be is left out, after saying why.
 pub(super) fn expand(report: &mut Report, trees: Vec<Rc<Tree>>, fragments: Fragments<'_>) -> Expanded {
-    let mut splicer = Splicer { report, fragments, known: BTreeMap::new(), exits: BTreeMap::new() };
+    let mut splicer =
+        Splicer { report, fragments, known: BTreeMap::new(), exits: BTreeMap::new(), filled_in: 0 };
     let mut nodes = Vec::with_capacity(trees.len());
     let mut turned_down = Vec::new();
     // Innermost next: what a citation yields takes its place before what follows it.
     let written = |tree| Expansion { tree, spliced: false, cited_at: None, chain: Vec::new() };
     let mut open: Vec<Expansion> = trees.into_iter().rev().map(written).collect();
     while let Some(next) = open.pop() {
-        if nodes.len() + open.len() > NODES_MAX {
-            let message = format!("fragments make more than {NODES_MAX} nodes of this graph");
-            splicer.report.error("too-many-nodes", next.cited_at.unwrap_or(next.tree.at), message);
+        if nodes.len() + open.len() >= NODES_MAX {
+            let message = format!("this graph has more than {NODES_MAX} nodes, fragments spliced in");
+            splicer.report.error(Code::TooManyNodes, next.cited_at.unwrap_or(next.tree.at), message);
             break;
         }
         match next.tree.entry("use") {
@@ -79,7 +88,7 @@ pub(super) fn expand(report: &mut Report, trees: Vec<Rc<Tree>>, fragments: Fragm
             }
             None => {
                 if let Some(with) = next.tree.entry("with") {
-                    splicer.report.error("with-without-use", with.at, "`with` binds nothing without `use`");
+                    splicer.report.error(Code::WithWithoutUse, with.at, "`with` binds nothing without `use`");
                 }
                 nodes.push(next);
             }
@@ -103,6 +112,8 @@ struct Splicer<'r, 'f> {
     fragments: Fragments<'f>,
     known: BTreeMap<String, Option<Rc<Fragment>>>,
     exits: BTreeMap<String, Exit>,
+    /// Bytes of text that points of fragments have made.
+    filled_in: usize,
 }
 
 /// What the text of a fragment is rewritten by.
@@ -124,7 +135,7 @@ impl Splicer<'_, '_> {
     fn cite(&mut self, citing: &Expansion, cited: &Entry) -> Vec<Expansion> {
         let Some(name) = cited.value.text() else {
             let message = format!("`use` takes the name of a fragment, not {}", cited.value.what());
-            self.report.error("wrong-type", cited.value.at, message);
+            self.report.error(Code::WrongType, cited.value.at, message);
             return Vec::new();
         };
         let at = cited.value.at;
@@ -132,13 +143,13 @@ impl Splicer<'_, '_> {
         chain.push(name.to_owned());
         if citing.chain.iter().any(|earlier| earlier == name) {
             let message = format!("the fragment `{name}` cites itself: {}", chain.join(" → "));
-            self.report.error("fragment-cycle", at, message);
+            self.report.error(Code::FragmentCycle, at, message);
             return Vec::new();
         }
         if chain.len() > CHAIN_MAX {
             let message =
                 format!("fragments cite each other more than {CHAIN_MAX} deep: {}", chain.join(" → "));
-            self.report.error("fragment-depth", at, message);
+            self.report.error(Code::FragmentDepth, at, message);
             return Vec::new();
         }
         let Some(fragment) = self.fragment(name, at) else { return Vec::new() };
@@ -155,7 +166,7 @@ impl Splicer<'_, '_> {
                 if let Some(first) = self.exits.get(&prefix) {
                     let place = self.report.place(first.at, id_place);
                     let message = format!("two nodes are named `{prefix}`; the first is at {place}");
-                    self.report.error("duplicate-id", id_place, message);
+                    self.report.error(Code::DuplicateId, id_place, message);
                     return Vec::new();
                 }
                 self.exits.insert(prefix.clone(), Exit { node: format!("{prefix}/{exit}"), at: id_place });
@@ -173,20 +184,24 @@ impl Splicer<'_, '_> {
 
     fn fragment(&mut self, name: &str, at: Pos) -> Option<Rc<Fragment>> {
         if !is_id(name) {
-            let message = format!("`use` takes the bare name of a fragment, not `{name}`");
-            self.report.error("unknown-fragment", at, message);
+            let message = format!("`use` takes the bare name of a fragment, not `{}`", clip(name));
+            self.report.error(Code::UnknownFragment, at, message);
             return None;
         }
         if let Some(known) = self.known.get(name) {
             return known.clone();
         }
         let read = match (self.fragments)(name) {
-            Some((shown, text)) => parse(self.report, &shown, &text)
+            Some(Ok((shown, text))) => parse(self.report, &shown, &text)
                 .and_then(|root| read_fragment(self.report, name, &root))
                 .map(Rc::new),
+            Some(Err(problem)) => {
+                self.report.foreign(*problem);
+                None
+            }
             None => {
                 self.report
-                    .error("unknown-fragment", at, format!("there is no fragment `{name}`"))
+                    .error(Code::UnknownFragment, at, format!("there is no fragment `{name}`"))
                     .hint(format!("a fragment lies beside the graph, as `fragments/{name}.yaml`"));
                 None
             }
@@ -209,14 +224,14 @@ impl Splicer<'_, '_> {
             Some((_, Some(entries))) => entries,
             Some((with, None)) => {
                 let message = format!("`with` takes a map, not {}", with.value.what());
-                self.report.error("wrong-type", with.value.at, message);
+                self.report.error(Code::WrongType, with.value.at, message);
                 return None;
             }
         };
         for entry in given.iter().filter(|entry| !fragment.points.contains(&entry.key)) {
             let near = self.report.nearest(&entry.key, fragment.points.iter().map(String::as_str));
-            let message = format!("the fragment `{name}` has no point `{}`", entry.key);
-            let problem = self.report.error("unknown-substitution", entry.at, message);
+            let message = format!("the fragment `{name}` has no point `{}`", clip(&entry.key));
+            let problem = self.report.error(Code::UnknownSubstitution, entry.at, message);
             if let Some(near) = near {
                 problem.hint(format!("did you mean `{near}`?"));
             }
@@ -228,7 +243,7 @@ impl Splicer<'_, '_> {
                 None => {
                     let message =
                         format!("the fragment `{name}` needs `{point}`, which `with` does not bind");
-                    self.report.error("unbound-substitution", with.map_or(at, |with| with.at), message);
+                    self.report.error(Code::UnboundSubstitution, with.map_or(at, |with| with.at), message);
                 }
             }
         }
@@ -242,7 +257,7 @@ impl Splicer<'_, '_> {
             if !TAKEN.contains(&entry.key.as_str()) && NodeKey::of(&entry.key).is_some() {
                 let message = format!("`{}` has no single node here: the fragment holds several", entry.key);
                 self.report
-                    .error("subgraph-key", entry.at, message)
+                    .error(Code::SubgraphKey, entry.at, message)
                     .hint("only `id`, `depends_on`, `cwd`, `worktree` and `with` go with such a `use`");
             }
         }
@@ -250,11 +265,11 @@ impl Splicer<'_, '_> {
         match id {
             Some((id, _)) if citing.spliced || is_id(id) => Some(id.to_owned()),
             Some((id, at)) => {
-                self.report.error("bad-id", at, format!("`{id}` can't name a node"));
+                self.report.error(Code::BadId, at, format!("`{}` can't name a node", clip(id)));
                 None
             }
             None => {
-                self.report.error("missing-key", citing.tree.at, "this node has no `id`");
+                self.report.error(Code::MissingKey, citing.tree.at, "this node has no `id`");
                 None
             }
         }
@@ -264,7 +279,7 @@ impl Splicer<'_, '_> {
     fn fill_in(&mut self, citing: &Tree, body: &Tree, rewrite: &Rewrite<'_>) -> Rc<Tree> {
         let own = citing.entries().unwrap_or_default();
         if let Some(prompt) = own.iter().find(|entry| entry.key == "prompt") {
-            self.report.error("prompt-beside-use", prompt.at, "the `prompt` is the fragment's own");
+            self.report.error(Code::PromptBesideUse, prompt.at, "the `prompt` is the fragment's own");
         }
         let mut entries: Vec<Entry> =
             own.iter().filter(|entry| !matches!(entry.key.as_str(), "use" | "with")).cloned().collect();
@@ -354,14 +369,14 @@ impl Splicer<'_, '_> {
                 Stretch::Token { body, .. } => match token(body) {
                     Some(Token::With(point)) => match self.bound(point, rewrite, at) {
                         Some(bound) if bound.entries().is_none() && bound.items().is_none() => {
-                            out.push_str(bound.text().unwrap_or_default());
+                            out.push_str(self.counted(bound.text().unwrap_or_default(), bound.at));
                         }
                         Some(bound) => {
                             let message = format!(
                                 "`{point}` stands inside text, so it takes text, not {}",
                                 bound.what()
                             );
-                            self.report.error("wrong-type", bound.at, message);
+                            self.report.error(Code::WrongType, bound.at, message);
                         }
                         None => {}
                     },
@@ -379,11 +394,26 @@ impl Splicer<'_, '_> {
         out
     }
 
+    /// Returns the text, or nothing where points have made more of it than a graph may hold.
+    fn counted<'t>(&mut self, text: &'t str, at: Pos) -> &'t str {
+        let before = self.filled_in;
+        self.filled_in = before.saturating_add(text.len());
+        if self.filled_in <= FILLED_IN_BYTES_MAX {
+            return text;
+        }
+        if before <= FILLED_IN_BYTES_MAX {
+            let message =
+                format!("the points of fragments make more than {} MiB of text", FILLED_IN_BYTES_MAX >> 20);
+            self.report.error(Code::ExpansionTooLarge, at, message);
+        }
+        ""
+    }
+
     fn bound(&mut self, point: &str, rewrite: &Rewrite<'_>, at: Pos) -> Option<Rc<Tree>> {
         let bound = rewrite.bound.get(point).cloned();
         if bound.is_none() {
             let message = format!("`{{{{ with.{point} }}}}` is not among the fragment's `substitutions`");
-            self.report.error("undeclared-substitution", at, message);
+            self.report.error(Code::UndeclaredSubstitution, at, message);
         }
         bound
     }
@@ -464,7 +494,7 @@ nodes:
     fn load_with(nodes: &str, files: &[(&str, &str)]) -> Result<Graph, Vec<Problem>> {
         let find = |name: &str| {
             let (_, text) = files.iter().find(|(file, _)| *file == name)?;
-            Some((format!("fragments/{name}.yaml"), (*text).to_owned()))
+            Some(Ok((format!("fragments/{name}.yaml"), (*text).to_owned())))
         };
         load("g.yaml", &format!("name: x\nnodes:\n{nodes}"), &find, Trust::Reviewed)
             .map(|loaded| loaded.graph)
@@ -609,6 +639,17 @@ nodes:
     }
 
     #[test]
+    fn what_points_make_is_bounded() {
+        let f = format!(
+            "fragment: f\ndescription: d\nsubstitutions: [p]\nnode: {{run: '{}'}}\n",
+            "{{ with.p }}".repeat(1_000)
+        );
+        let text = "x".repeat(100_000);
+        let nodes = format!("- {{id: a, use: f, with: {{p: {text}}}}}\n");
+        check(&nodes, &f, &["g.yaml:3:29 expansion-too-large"], "more than 64 MiB");
+    }
+
+    #[test]
     fn citations_have_limits() {
         let f = "fragment: f\ndescription: d\nnode: {use: f}\n";
         check("- {id: a, use: f}\n", f, &["f.yaml:3:13 fragment-cycle"], "f → f");
@@ -635,6 +676,9 @@ nodes:
         let chain: Vec<(&str, &str)> =
             chain.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         let problems = load_with("- {id: a, use: f0}\n", &chain).unwrap_err();
-        assert_eq!((problems[0].code, problems[0].file.as_str()), ("fragment-depth", "fragments/f2.yaml"));
+        assert_eq!(
+            (problems[0].code.word(), problems[0].file.as_str()),
+            ("fragment-depth", "fragments/f2.yaml")
+        );
     }
 }

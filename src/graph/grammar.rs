@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use indexmap::IndexMap;
 
+use super::code::Code;
+use super::excerpt::clip;
 use super::grammar_node::{read_defaults, read_env};
 use super::keys::GraphKey;
 use super::model::{
@@ -15,7 +17,7 @@ use super::model::{
 use super::problem::Pos;
 use super::raw::{RawGraph, RawLane};
 use super::reader::{At, Reader};
-use super::source::{Entry, Tree};
+use super::tree::{Entry, Tree};
 use crate::ids::{is_id, is_ref_part};
 
 const CLEANUPS: &[(&str, CleanupPolicy)] =
@@ -41,15 +43,15 @@ pub(super) fn read_graph(reader: &mut Reader<'_>, root: &Tree) -> Option<(RawGra
         }
     }
     if !has_name {
-        reader.report.error("missing-key", root.at, "the graph has no `name`");
+        reader.report.error(Code::MissingKey, root.at, "the graph has no `name`");
     }
     let Some(nodes) = nodes else {
-        reader.report.error("missing-key", root.at, "the graph has no `nodes`");
+        reader.report.error(Code::MissingKey, root.at, "the graph has no `nodes`");
         return Some((graph, Vec::new()));
     };
     let items = reader.list("`nodes`", "nodes", nodes).unwrap_or_default();
     if nodes.items().is_some_and(<[_]>::is_empty) {
-        reader.report.error("no-nodes", nodes.at, "`nodes` is empty; a graph has at least one node");
+        reader.report.error(Code::NoNodes, nodes.at, "`nodes` is empty; a graph has at least one node");
     }
     Some((graph, items.to_vec()))
 }
@@ -132,8 +134,8 @@ fn read_inputs(reader: &mut Reader<'_>, tree: &Tree) -> IndexMap<String, Input> 
         for name in reader.texts("`inputs`", "names", tree).unwrap_or_default() {
             let is_good = check_input_name(reader, &name.value, name.at);
             if is_good && inputs.insert(name.value.clone(), Input::default()).is_some() {
-                let message = format!("the input `{}` is declared twice", name.value);
-                reader.report.error("duplicate-input", name.at, message);
+                let message = format!("the input `{}` is declared twice", clip(&name.value));
+                reader.report.error(Code::DuplicateInput, name.at, message);
             }
         }
     } else {
@@ -150,8 +152,9 @@ fn check_input_name(reader: &mut Reader<'_>, name: &str, at: Pos) -> bool {
     // A name that no token could hold would be an input that nothing can use.
     let is_good = is_id(name.strip_prefix('_').filter(|rest| !rest.is_empty()).unwrap_or(name));
     if !is_good {
+        let name = clip(name);
         let message = format!("`{name}` can't name an input; letters, digits, `.`, `_` and `-` can");
-        reader.report.error("bad-input-name", at, message);
+        reader.report.error(Code::BadInputName, at, message);
     }
     is_good
 }
@@ -176,7 +179,7 @@ fn read_input(reader: &mut Reader<'_>, entry: &Entry) -> Input {
 fn read_shell(reader: &mut Reader<'_>, tree: &Tree) -> Option<Vec<String>> {
     let words = reader.texts("`shell`", "words such as `[bash, -euo, pipefail, -c]`", tree)?;
     if words.is_empty() {
-        reader.report.error("empty-value", tree.at, "`shell` is empty");
+        reader.report.error(Code::EmptyValue, tree.at, "`shell` is empty");
         return None;
     }
     Some(words.into_iter().map(|word| word.value).collect())
@@ -186,7 +189,11 @@ fn read_variable_names(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Vec<
     let names = reader.texts(what, "names of variables", tree).unwrap_or_default();
     for name in &names {
         if name.value.contains('=') {
-            reader.report.error("bad-variable", name.at, format!("`{}` can't name a variable", name.value));
+            reader.report.error(
+                Code::BadVariable,
+                name.at,
+                format!("`{}` can't name a variable", clip(&name.value)),
+            );
         }
     }
     names.into_iter().map(|name| name.value).collect()
@@ -203,7 +210,7 @@ fn read_identity(reader: &mut Reader<'_>, tree: &Tree) -> Option<Identity> {
     }
     for key in ["name", "email"] {
         if tree.entry(key).is_none() {
-            reader.report.error("missing-key", tree.at, format!("`identity` has no `{key}`"));
+            reader.report.error(Code::MissingKey, tree.at, format!("`identity` has no `{key}`"));
         }
     }
     Some(Identity { name: name?.value, email: email?.value })
@@ -254,13 +261,14 @@ fn read_lanes(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &Tree)
 
 /// Says what keeps `name` from being a lane's, and returns whether nothing does.
 pub(super) fn check_lane_name(reader: &mut Reader<'_>, name: &str, at: Pos) -> bool {
+    let shown = clip(name);
     let (code, message) = if !is_id(name) {
         let rule = "letters and digits first, then also `.`, `_` and `-`, at most 64 characters";
-        ("bad-lane-name", format!("`{name}` can't name a lane: {rule}"))
+        (Code::BadLaneName, format!("`{shown}` can't name a lane: {rule}"))
     } else if !is_ref_part(name) {
-        ("bad-lane-name", format!("`{name}` can't name a lane: git allows no such part in a branch name"))
+        (Code::BadLaneName, format!("`{name}` can't name a lane: git allows no such part in a branch name"))
     } else if is_reserved_lane_name(name) {
-        ("reserved-lane-name", format!("the lane name `{name}` is reserved"))
+        (Code::ReservedLaneName, format!("the lane name `{name}` is reserved"))
     } else {
         return true;
     };
@@ -285,8 +293,8 @@ fn read_overlay(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, entry: &En
 /// Says that a path leaves the repository, where it does.
 fn check_inner_path(reader: &mut Reader<'_>, what: &str, path: &At<String>) {
     if path.value.starts_with(['/', '~']) || path.value.split('/').any(|part| part == "..") {
-        let message = format!("{what} takes paths inside the repository, not `{}`", path.value);
-        reader.report.error("path-leaves-repository", path.at, message);
+        let message = format!("{what} takes paths inside the repository, not `{}`", clip(&path.value));
+        reader.report.error(Code::PathLeavesRepository, path.at, message);
     }
 }
 
@@ -369,12 +377,16 @@ fn read_provision_choice(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Op
     if steps.is_empty() {
         reader
             .report
-            .error("empty-value", tree.at, format!("{what} is empty"))
+            .error(Code::EmptyValue, tree.at, format!("{what} is empty"))
             .hint("write `none` for nothing to do");
         return None;
     }
     if let Some(none) = steps.iter().find(|step| step.value == "none") {
-        reader.report.error("wrong-value", none.at, format!("`none` stands alone, not in a list of {what}"));
+        reader.report.error(
+            Code::WrongValue,
+            none.at,
+            format!("`none` stands alone, not in a list of {what}"),
+        );
         return None;
     }
     Some(ProvisionChoice::Steps(steps.into_iter().map(|text| step(text.value)).collect()))

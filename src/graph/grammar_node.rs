@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use regex::Regex;
 
+use super::code::Code;
+use super::excerpt::clip;
 use super::grammar::check_lane_name;
 use super::keys::NodeKey;
 use super::model::{Access, On, Retry, RetryCause, SuccessCheck, Template, VERIFY_TIMEOUT_DEFAULT, Verify};
 use super::problem::Pos;
 use super::raw::{RawCheck, RawDependency, RawFeedback, RawKind, RawNode, RawVar, RawWorktree};
 use super::reader::{At, Reader};
-use super::source::Tree;
+use super::tree::Tree;
 use crate::ids::{ID_LENGTH_MAX, is_id};
 
 /// Longest id that fragments may make, in bytes: file names are made of it.
@@ -33,7 +35,7 @@ pub(super) const PERMISSION_MODES: [&str; 6] =
 pub(super) fn read_node(reader: &mut Reader<'_>, tree: &Tree, spliced: bool) -> RawNode {
     let node = read(reader, "a node", tree, Place::Node { spliced });
     if tree.entries().is_some() && node.key(NodeKey::Id).is_none() {
-        reader.report.error("missing-key", tree.at, "this node has no `id`");
+        reader.report.error(Code::MissingKey, tree.at, "this node has no `id`");
     }
     node
 }
@@ -43,7 +45,7 @@ pub(super) fn read_defaults(reader: &mut Reader<'_>, tree: &Tree) -> RawNode {
     let node = read(reader, "`defaults`", tree, Place::Defaults);
     for (key, at) in node.keys.iter().filter(|(key, _)| key.is_own()) {
         let message = format!("`{}` belongs to one node and can't be a default", key.word());
-        reader.report.error("no-default", *at, message);
+        reader.report.error(Code::NoDefault, *at, message);
     }
     node
 }
@@ -125,8 +127,8 @@ fn read_id(reader: &mut Reader<'_>, tree: &Tree, place: Place) -> Option<At<Stri
     } else {
         "a letter or digit first, then also `.`, `_` and `-`".to_owned()
     };
-    let shown: String = id.value.chars().take(80).collect();
-    reader.report.error("bad-id", id.at, format!("`{shown}` can't name a node: {rule}"));
+    let message = format!("`{}` can't name a node: {rule}", clip(&id.value));
+    reader.report.error(Code::BadId, id.at, message);
     None
 }
 
@@ -150,7 +152,7 @@ fn read_depends_on(reader: &mut Reader<'_>, tree: &Tree) -> Vec<RawDependency> {
             }
         }
         if item.entry("id").is_none() {
-            reader.report.error("missing-key", item.at, "this dependency has no `id`");
+            reader.report.error(Code::MissingKey, item.at, "this dependency has no `id`");
         }
         if let Some(id) = id {
             found.push(RawDependency { id, on: on.unwrap_or_default() });
@@ -167,7 +169,7 @@ fn read_worktree(reader: &mut Reader<'_>, tree: &Tree, place: Place) -> Option<A
         ("per-node", Place::Node { .. }) => {
             reader
                 .report
-                .error("reserved-lane-name", name.at, "`worktree: per-node` is for `defaults`")
+                .error(Code::ReservedLaneName, name.at, "`worktree: per-node` is for `defaults`")
                 .hint("name the lane, or move `per-node` to `defaults`");
             return None;
         }
@@ -183,11 +185,15 @@ pub(super) fn read_env(reader: &mut Reader<'_>, tree: &Tree) -> Option<Vec<RawVa
     for entry in reader.map("`env`", tree)? {
         let name = &entry.key;
         if name.starts_with("OMG_") {
-            let message = format!("`{name}` can't be set: variables named `OMG_*` are omg's own");
-            reader.report.error("reserved-variable", entry.at, message);
+            let message = format!("`{}` can't be set: variables named `OMG_*` are omg's own", clip(name));
+            reader.report.error(Code::ReservedVariable, entry.at, message);
         } else if name.is_empty() || name.contains(['=', '\0']) {
-            reader.report.error("bad-variable", entry.at, format!("`{name}` can't name a variable"));
-        } else if let Some(text) = reader.text(&format!("the variable `{name}`"), &entry.value) {
+            reader.report.error(
+                Code::BadVariable,
+                entry.at,
+                format!("`{}` can't name a variable", clip(name)),
+            );
+        } else if let Some(text) = reader.text(&format!("the variable `{}`", clip(name)), &entry.value) {
             vars.push(RawVar { name: name.clone(), text });
         }
     }
@@ -241,7 +247,7 @@ fn read_verify(reader: &mut Reader<'_>, found: &mut RawCheck, tree: &Tree) {
                 Some(code @ 0..=255) => verify.expect_exit = code as i32,
                 Some(code) => {
                     let message = format!("an exit status is at most 255, not {code}");
-                    reader.report.error("wrong-value", value.at, message);
+                    reader.report.error(Code::WrongValue, value.at, message);
                 }
                 None => {}
             },
@@ -250,7 +256,7 @@ fn read_verify(reader: &mut Reader<'_>, found: &mut RawCheck, tree: &Tree) {
         }
     }
     if tree.entry("command").is_none() {
-        reader.report.error("missing-key", tree.at, "`verify` has no `command`");
+        reader.report.error(Code::MissingKey, tree.at, "`verify` has no `command`");
     }
     found.check.verify = Some(verify);
 }
@@ -263,7 +269,7 @@ fn read_regex(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Option<String
             let words = error.to_string();
             let reason = words.lines().last().unwrap_or_default().trim_start_matches("error: ");
             let message = format!("{what} is not a regular expression: {reason}");
-            reader.report.error("bad-regex", text.at, message);
+            reader.report.error(Code::BadRegex, text.at, message);
             None
         }
     }
@@ -281,7 +287,7 @@ fn read_retry(reader: &mut Reader<'_>, tree: &Tree) -> Option<Retry> {
                 if value.items().is_some_and(<[_]>::is_empty) {
                     reader
                         .report
-                        .error("empty-value", value.at, "`retry.on` names no cause")
+                        .error(Code::EmptyValue, value.at, "`retry.on` names no cause")
                         .hint("leave `on` out to retry every cause");
                 }
                 let read =
@@ -297,7 +303,7 @@ fn read_retry(reader: &mut Reader<'_>, tree: &Tree) -> Option<Retry> {
         }
     }
     if tree.entry("max").is_none() {
-        reader.report.warning("retry-without-max", tree.at, "`retry` without `max` never retries");
+        reader.report.warning(Code::RetryWithoutMax, tree.at, "`retry` without `max` never retries");
     }
     Some(retry)
 }
@@ -313,7 +319,7 @@ fn read_feedback(reader: &mut Reader<'_>, tree: &Tree) -> Option<RawFeedback> {
     }
     for key in ["rerun", "max"] {
         if tree.entry(key).is_none() {
-            reader.report.error("missing-key", tree.at, format!("`feedback` has no `{key}`"));
+            reader.report.error(Code::MissingKey, tree.at, format!("`feedback` has no `{key}`"));
         }
     }
     rerun.map(|rerun| RawFeedback { rerun })

@@ -9,6 +9,7 @@ mod commands;
 mod faults;
 mod graphs;
 mod lanes;
+mod lint;
 mod nodes;
 mod provisioning;
 mod resume;
