@@ -45,6 +45,8 @@ pub enum Command {
     Resume(ResumeArgs),
     /// Check graph files; every problem at once.
     Lint(LintArgs),
+    /// Show a graph, or how a run of it stands: as text, for Graphviz or mermaid, or as JSON.
+    Graph(GraphArgs),
     /// List all runs, newest first.
     Runs {
         /// As JSON.
@@ -221,6 +223,36 @@ pub struct LintArgs {
     /// As JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Flags of `omg graph`.
+#[derive(Debug, Args)]
+pub struct GraphArgs {
+    /// The graph file.
+    #[arg(required_unless_present = "run")]
+    pub graph: Option<PathBuf>,
+    /// Show the graph of this run with the states of its nodes: an id, a unique prefix, or `latest`.
+    #[arg(long, value_name = "RUN", conflicts_with = "graph")]
+    pub run: Option<String>,
+    /// What it is shown as.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: GraphFormat,
+    /// As JSON: the same as `--format json`.
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// What a graph is shown as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GraphFormat {
+    /// Level by level, for people.
+    Text,
+    /// For Graphviz.
+    Dot,
+    /// A mermaid flowchart.
+    Mermaid,
+    /// For programs.
+    Json,
 }
 
 fn input(text: &str) -> Result<(String, String), String> {

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::args::{Command, LaneAction, LegArgs, LintArgs, ResumeArgs, RunArgs};
 use super::output::{self, Teller};
+use super::tools;
 use crate::api::cancel::Cancelled;
 use crate::api::find::Found;
 use crate::api::leg_options::LegOptions;
@@ -29,6 +30,7 @@ pub fn run(settings: &Settings, command: Command) -> Result<i32, Refusal> {
         Command::Run(args) => start(settings, *args),
         Command::Resume(args) => resume(settings, args),
         Command::Lint(args) => lint(settings, &args),
+        Command::Graph(args) => tools::graph(settings, &args),
         Command::Runs { json } => {
             let (list, damaged) = api::find::list(settings);
             for message in &damaged {

@@ -4,6 +4,7 @@ pub mod args;
 mod commands;
 pub mod hidden;
 pub mod output;
+mod tools;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use super::code::Code;
 use super::expand::Exit;
+use super::model::FeedbackArc;
 use super::problem::Pos;
 use super::raw::RawKind;
 use super::resolve::Names;
 use super::validate::Checked;
+use crate::ids::NodeIx;
 
 /// Says what is wrong with `feedback` and `handoff: session`, and notes the body of each arc.
 pub(super) fn check(checked: &mut Checked<'_>, names: &Names, exits: &BTreeMap<String, Exit>) {
@@ -59,6 +61,7 @@ fn check_feedback(checked: &mut Checked<'_>, names: &Names, exits: &BTreeMap<Str
             }
         }
         checked.bodies.insert(judge, body);
+        checked.arcs.push(FeedbackArc { node: NodeIx(judge), rerun: first, max: feedback.max });
     }
 }
 

@@ -309,11 +309,11 @@ fn read_retry(reader: &mut Reader<'_>, tree: &Tree) -> Option<Retry> {
 }
 
 fn read_feedback(reader: &mut Reader<'_>, tree: &Tree) -> Option<RawFeedback> {
-    let mut rerun = None;
+    let (mut rerun, mut max) = (None, None);
     for entry in reader.map("`feedback`", tree)? {
         match entry.key.as_str() {
             "rerun" => rerun = reader.filled_text("`feedback.rerun`", &entry.value),
-            "max" => drop(reader.count("`feedback.max`", 1, &entry.value)),
+            "max" => max = reader.count("`feedback.max`", 1, &entry.value),
             _ => reader.unknown_key("`feedback`", entry, ["rerun", "max"].into_iter()),
         }
     }
@@ -322,7 +322,8 @@ fn read_feedback(reader: &mut Reader<'_>, tree: &Tree) -> Option<RawFeedback> {
             reader.report.error(Code::MissingKey, tree.at, format!("`feedback` has no `{key}`"));
         }
     }
-    rerun.map(|rerun| RawFeedback { rerun })
+    // A `max` that was wrong has been reported; the arc itself is judged all the same.
+    rerun.map(|rerun| RawFeedback { rerun, max: max.unwrap_or(1) })
 }
 
 /// Puts what `node` does not say from `defaults` into it.

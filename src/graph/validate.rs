@@ -10,7 +10,7 @@ use super::code::Code;
 use super::expand::Exit;
 use super::grammar_node::with_defaults;
 use super::keys::NodeKey;
-use super::model::{Dependency, GraphParts, Lane};
+use super::model::{Dependency, FeedbackArc, GraphParts, Lane};
 use super::problem::{Pos, Report};
 use super::raw::{RawGraph, RawKind, RawNode, RawVar, RawWorktree};
 use super::reach::Reach;
@@ -46,6 +46,8 @@ pub(super) struct Checked<'r> {
     pub on_cycles: Vec<bool>,
     /// For each node with `feedback`: the nodes that a round of it runs again.
     pub bodies: BTreeMap<u32, Vec<u32>>,
+    /// The arcs that mean something, in file order.
+    pub arcs: Vec<FeedbackArc>,
 }
 
 impl Checked<'_> {
@@ -89,7 +91,8 @@ pub(super) fn validate(
     let reach =
         Reach::new(edges.iter().map(|edges| edges.iter().map(|edge| edge.node.0).collect()).collect());
     let on_cycles = reach.on_cycles();
-    let mut checked = Checked { report, nodes, kinds, edges, reach, on_cycles, bodies: BTreeMap::new() };
+    let mut checked =
+        Checked { report, nodes, kinds, edges, reach, on_cycles, bodies: BTreeMap::new(), arcs: Vec::new() };
     report_cycles(&mut checked);
     arcs::check(&mut checked, &names, exits);
 
@@ -101,6 +104,7 @@ pub(super) fn validate(
     }
     let later = later_features(&checked, &graph.later);
     let env = graph_env.into_iter().map(|(name, resolved)| (name, resolved.template)).collect();
+    let feedback = std::mem::take(&mut checked.arcs);
     let wide = Wide { grace: graph.grace, output_max: graph.output_max };
     let nodes = assemble(checked, resolved, &lane_of, wide);
     Some(GraphParts {
@@ -117,6 +121,7 @@ pub(super) fn validate(
         identity: graph.identity,
         lanes,
         nodes,
+        feedback,
         later,
     })
 }

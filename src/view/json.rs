@@ -1,5 +1,6 @@
 //! JSON text as it may reach a terminal.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::graph::commands;
@@ -7,7 +8,10 @@ use crate::graph::commands;
 /// Returns JSON that means the same, with every character that commands a terminal escaped.
 ///
 /// JSON itself demands that of the first 32 only. All of them stand in strings, where an escape may.
-pub fn harmless(text: &str) -> String {
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| c != '\n' && commands(c)) {
+        return Cow::Borrowed(text);
+    }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if c == '\n' || !commands(c) {
@@ -18,7 +22,7 @@ pub fn harmless(text: &str) -> String {
             let _ = write!(out, "\\u{unit:04x}");
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 #[cfg(test)]
@@ -28,7 +32,8 @@ mod tests {
     #[test]
     fn the_value_stays_the_same() {
         let value = serde_json::json!({"a\u{9b}\u{202e}": ["\u{1b}[2J\n", "\u{e0041}", "é"]});
-        let text = harmless(&serde_json::to_string_pretty(&value).unwrap());
+        let pretty = serde_json::to_string_pretty(&value).unwrap();
+        let text = harmless(&pretty);
         assert!(text.chars().all(|c| c == '\n' || !commands(c)), "{text:?}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }

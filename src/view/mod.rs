@@ -1,5 +1,6 @@
 //! Records → what people and programs are shown. Pure; printing is `cli::output`'s.
 
+pub mod graph;
 pub mod json;
 pub mod progress;
 pub mod run;

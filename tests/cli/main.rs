@@ -13,5 +13,6 @@ mod lint;
 mod nodes;
 mod provisioning;
 mod resume;
+mod shown;
 mod signals;
 mod support;
