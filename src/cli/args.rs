@@ -47,6 +47,8 @@ pub enum Command {
     Lint(LintArgs),
     /// Show a graph, or how a run of it stands: as text, for Graphviz or mermaid, or as JSON.
     Graph(GraphArgs),
+    /// Print a JSON Schema of the graph file, for editors.
+    Schema,
     /// List all runs, newest first.
     Runs {
         /// As JSON.

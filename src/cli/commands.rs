@@ -31,6 +31,7 @@ pub fn run(settings: &Settings, command: Command) -> Result<i32, Refusal> {
         Command::Resume(args) => resume(settings, args),
         Command::Lint(args) => lint(settings, &args),
         Command::Graph(args) => tools::graph(settings, &args),
+        Command::Schema => tools::schema(),
         Command::Runs { json } => {
             let (list, damaged) = api::find::list(settings);
             for message in &damaged {

@@ -24,6 +24,14 @@ pub fn graph(settings: &Settings, args: &GraphArgs) -> Result<i32, Refusal> {
     }
 }
 
+/// Prints the schema of the graph file.
+pub fn schema() -> Result<i32, Refusal> {
+    let text = serde_json::to_string_pretty(&crate::graph::schema())
+        .map_err(|error| Refusal::new(exit::BUG, error.to_string(), None))?;
+    output::result(&text);
+    Ok(exit::OK)
+}
+
 fn show(view: &GraphView<'_>, format: GraphFormat) -> Result<i32, Refusal> {
     let text = match format {
         GraphFormat::Text => {

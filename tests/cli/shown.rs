@@ -64,6 +64,17 @@ fn a_run_is_shown_with_the_states_of_its_nodes() {
 }
 
 #[test]
+fn the_schema_is_printed_and_describes_every_key() {
+    let world = World::bare();
+    let schema: Value = serde_json::from_str(&world.omg(&["schema"]).expect(0).stdout).unwrap();
+    for keys in [&schema["properties"], &schema["$defs"]["node"]["properties"]] {
+        let keys = keys.as_object().unwrap();
+        assert!(keys.len() > 20 && keys.values().all(|key| key["description"].is_string()));
+    }
+    assert!(!world.home().exists());
+}
+
+#[test]
 fn what_is_wrong_with_a_graph_is_said_instead() {
     let world = World::bare();
     let graph = world.graph("name: x\nnodes: [{id: a, run: x, depends_on: [b]}]\n");
