@@ -49,6 +49,17 @@ pub enum Command {
     Graph(GraphArgs),
     /// Print a JSON Schema of the graph file, for editors.
     Schema,
+    /// Print a script by which a shell completes commands, flags, runs, nodes, lanes and graph files.
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print the man page of omg, or write those of all commands.
+    Man {
+        /// The folder to write them into; made where it is not there.
+        folder: Option<PathBuf>,
+    },
     /// List all runs, newest first.
     Runs {
         /// As JSON.
@@ -242,6 +253,17 @@ pub struct GraphArgs {
     /// As JSON: the same as `--format json`.
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
+}
+
+/// A shell that completions are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// bash.
+    Bash,
+    /// zsh.
+    Zsh,
+    /// fish.
+    Fish,
 }
 
 /// What a graph is shown as.

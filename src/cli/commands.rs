@@ -32,6 +32,11 @@ pub fn run(settings: &Settings, command: Command) -> Result<i32, Refusal> {
         Command::Lint(args) => lint(settings, &args),
         Command::Graph(args) => tools::graph(settings, &args),
         Command::Schema => tools::schema(),
+        Command::Completions { shell } => {
+            output::raw(super::complete::script(shell).as_bytes());
+            Ok(exit::OK)
+        }
+        Command::Man { folder } => tools::man(folder.as_deref()),
         Command::Runs { json } => {
             let (list, damaged) = api::find::list(settings);
             for message in &damaged {

@@ -2,7 +2,9 @@
 
 pub mod args;
 mod commands;
+mod complete;
 pub mod hidden;
+mod man;
 pub mod output;
 mod tools;
 

@@ -6,6 +6,7 @@
 )]
 
 mod commands;
+mod completions;
 mod faults;
 mod graphs;
 mod lanes;
