@@ -11,6 +11,8 @@ mod code;
 pub mod duration_ms;
 mod excerpt;
 mod expand;
+#[cfg(test)]
+mod expand_tests;
 mod fragment;
 mod grammar;
 mod grammar_node;

@@ -9,7 +9,7 @@ use super::excerpt::clip;
 use super::model::{Input, Piece, Template};
 use super::problem::{Pos, Report, list_or};
 use super::raw::RawText;
-use super::template::{Stretch, TOKENS, Token, stretches, token, token_place};
+use super::template::{Stretch, TOKENS, Token, TokenPlaces, stretches, token};
 use crate::ids::{LaneIx, NodeIx};
 
 /// What a name in a token or a `depends_on` can mean.
@@ -60,17 +60,18 @@ impl Names {
             return resolved;
         }
         let source = report.text(text.at.file);
+        let mut places = TokenPlaces::new(&source, text);
         for stretch in stretches(&text.value) {
             match stretch {
                 Stretch::Text(literal) => resolved.template.0.push(Piece::Text(literal.into_owned())),
                 Stretch::Unclosed { offset } => {
-                    let at = token_place(&source, text, offset, 2);
+                    let at = places.next(offset, 2);
                     report
                         .error(Code::UnclosedToken, at, "`{{` has no `}}` after it")
                         .hint("write `{{{{` for a literal `{{`");
                 }
                 Stretch::Token { body, offset } => {
-                    let at = token_place(&source, text, offset, body.len() + 4);
+                    let at = places.next(offset, body.len() + 4);
                     if let Some(piece) = self.piece(report, body, at, is_command) {
                         resolved.template.0.push(piece.clone());
                         resolved.tokens.push((piece, at));

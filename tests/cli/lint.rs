@@ -159,6 +159,8 @@ fn hostile() -> Vec<(&'static str, String)> {
         ("breaks in a key", node("\"a\\nerror: b\\n --> c.yaml:1:1\": 1")),
         ("only carriage returns", "name: x\rnodes:\r- {id: a, rn: x}\r".into()),
         ("arcs in a row", format!("name: x\nnodes:\n- {{id: n0, prompt: x}}\n{chain}")),
+        ("tokens without end", node(&format!("env: {{A: '{}'}}", "{{ x ".repeat(100_000)))),
+        ("tokens in a row", node(&format!("env: {{A: '{}'}}", "{{ x }}".repeat(100_000)))),
         ("variables alike", format!("name: x\nnodes:\n{alike}")),
     ]
 }
