@@ -5,6 +5,7 @@ pub mod find;
 pub mod init;
 pub mod lanes;
 pub mod lint;
+pub mod names;
 pub mod plan;
 pub mod resume;
 pub mod start;

@@ -60,7 +60,7 @@ pub struct Prepared {
 /// Errors: with code 2 what is wrong with the graph, its inputs or the flags; with code 3 what stands
 /// in the way of its lanes.
 pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Refusal> {
-    let source = read(&request.graph)?;
+    let source = read(&request.graph).map_err(|problem| Refusal::of_problems(vec![*problem]))?;
     let trust = if request.planned { Trust::Planned } else { Trust::Reviewed };
     let Loaded { graph, warnings } = check(&request.graph, &source, trust).map_err(Refusal::of_problems)?;
     refuse_later_features(&graph, &source)?;

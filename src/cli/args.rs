@@ -45,6 +45,21 @@ pub enum Command {
     Resume(ResumeArgs),
     /// Check graph files; every problem at once.
     Lint(LintArgs),
+    /// Show a graph, or how a run of it stands: as text, for Graphviz or mermaid, or as JSON.
+    Graph(GraphArgs),
+    /// Print a JSON Schema of the graph file, for editors.
+    Schema,
+    /// Print a script by which a shell completes commands, flags, runs, nodes, lanes and graph files.
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print the man page of omg, or write those of all commands.
+    Man {
+        /// The folder to write them into; made where it is not there.
+        folder: Option<PathBuf>,
+    },
     /// List all runs, newest first.
     Runs {
         /// As JSON.
@@ -238,6 +253,47 @@ pub struct LintArgs {
     /// As JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Flags of `omg graph`.
+#[derive(Debug, Args)]
+pub struct GraphArgs {
+    /// The graph file.
+    #[arg(required_unless_present = "run")]
+    pub graph: Option<PathBuf>,
+    /// Show the graph of this run with the states of its nodes: an id, a unique prefix, or `latest`.
+    #[arg(long, value_name = "RUN", conflicts_with = "graph")]
+    pub run: Option<String>,
+    /// What it is shown as.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: GraphFormat,
+    /// As JSON: the same as `--format json`.
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// A shell that completions are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// bash.
+    Bash,
+    /// zsh.
+    Zsh,
+    /// fish.
+    Fish,
+}
+
+/// What a graph is shown as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GraphFormat {
+    /// Level by level, for people.
+    Text,
+    /// For Graphviz.
+    Dot,
+    /// A mermaid flowchart.
+    Mermaid,
+    /// For programs.
+    Json,
 }
 
 fn input(text: &str) -> Result<(String, String), String> {

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::args::{Command, LaneAction, LintArgs};
-use super::{leg, output};
+use super::{leg, output, tools};
 use crate::api::cancel::Cancelled;
 use crate::api::find::Found;
 use crate::api::{self, Refusal, exit};
-use crate::graph::{Problem, Severity, Trust};
+use crate::graph::{Problem, Severity, Trust, visible};
 use crate::journal::RunDir;
 use crate::settings::Settings;
-use crate::view::table;
+use crate::view::{json, table};
 
 /// Number of the shape of `lint --json`.
 const LINT_SCHEMA: u32 = 1;
@@ -25,7 +25,14 @@ pub fn run(settings: &Settings, command: Command, verbose: bool) -> Result<i32, 
         Command::Run(args) => leg::start(settings, *args, verbose),
         Command::Resume(args) => leg::resume(settings, args, verbose),
         Command::Watch { run, json } => leg::watch(settings, run.as_deref(), json, verbose),
-        Command::Lint(args) => lint(&args),
+        Command::Lint(args) => lint(settings, &args),
+        Command::Graph(args) => tools::graph(settings, &args),
+        Command::Schema => tools::schema(),
+        Command::Completions { shell } => {
+            output::raw(super::complete::script(shell).as_bytes());
+            Ok(exit::OK)
+        }
+        Command::Man { folder } => tools::man(folder.as_deref()),
         Command::Runs { json } => {
             let (list, damaged) = api::find::list(settings);
             for message in &damaged {
@@ -66,7 +73,7 @@ fn print<T: Serialize>(json: bool, value: &T, lines: impl FnOnce() -> Vec<String
     if json {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| Refusal::new(exit::BUG, error.to_string(), None))?;
-        output::result(&text);
+        output::result(&json::harmless(&text));
     } else {
         lines().iter().for_each(|line| output::result(line));
     }
@@ -79,19 +86,23 @@ struct Lint<'a> {
     problems: &'a [Problem],
 }
 
-fn lint(args: &LintArgs) -> Result<i32, Refusal> {
+fn lint(settings: &Settings, args: &LintArgs) -> Result<i32, Refusal> {
     let trust = if args.planned { Trust::Planned } else { Trust::Reviewed };
-    let problems = api::lint::lint(&args.graphs, trust);
-    let wrong = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let mut problems = api::lint::lint(&args.graphs, trust);
+    let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
+    let (wrong, odd) = (count(Severity::Error), count(Severity::Warning));
+    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let odd = if odd == 0 { String::new() } else { format!(", {}", counted(odd, "warning")) };
     if args.json {
+        api::lint::absolute(&mut problems, &settings.folder);
         print(true, &Lint { schema: LINT_SCHEMA, problems: &problems }, Vec::new)?;
     } else {
         output::problems(&problems);
         if wrong == 0 {
             let names: Vec<String> = args.graphs.iter().map(|path| path.display().to_string()).collect();
-            output::result(&format!("{}: no problems", names.join(", ")));
+            output::result(&visible(&format!("{}: no problems{odd}", names.join(", "))));
         } else {
-            output::complain(&format!("{wrong} {}", if wrong == 1 { "problem" } else { "problems" }));
+            output::complain(&format!("{}{odd}", counted(wrong, "problem")));
         }
     }
     Ok(if wrong == 0 { exit::OK } else { exit::USAGE })

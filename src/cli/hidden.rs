@@ -1,4 +1,4 @@
-//! The subcommand that only this program itself calls.
+//! The subcommands that only this program itself, or its completion in a shell, calls.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -21,6 +21,14 @@ pub fn run(arguments: &[OsString]) -> Option<i32> {
             if let Err(error) = outcome {
                 super::output::complain(&format!("omg: supervisor: {error}"));
                 return Some(BUG);
+            }
+            Some(0)
+        }
+        ("__complete", [shell, dashes, words @ ..]) if dashes == "--" => {
+            let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            // Whatever is wrong, a shell that completes is no place to say it.
+            if let Ok(settings) = crate::settings::Settings::read() {
+                super::tools::complete(&settings, &shell.to_string_lossy(), &words);
             }
             Some(0)
         }

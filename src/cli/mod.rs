@@ -2,12 +2,15 @@
 
 pub mod args;
 mod commands;
+mod complete;
 pub mod hidden;
 mod leg;
+mod man;
 pub mod output;
 mod presentation;
 mod screen;
 mod teller;
+mod tools;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

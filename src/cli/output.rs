@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::api::Refusal;
-use crate::graph::{Problem, render};
+use crate::graph::{Problem, render_some, visible};
 use crate::view::style::Style;
 
 use super::args::Color;
@@ -68,17 +68,25 @@ pub fn is_terminal() -> bool {
 pub fn refusal(refusal: &Refusal) {
     problems(&refusal.problems);
     for complaint in &refusal.complaints {
-        complain(&format!("{}: {}", style().bad("error"), complaint.message));
+        complain(&format!("{}: {}", style().bad("error"), lines(&complaint.message)));
         if let Some(hint) = &complaint.hint {
-            complain(&format!("hint: {hint}"));
+            complain(&format!("hint: {}", lines(hint)));
         }
     }
 }
 
+/// Returns text as it may reach a terminal; names in it may hold anything, its lines are ours.
+fn lines(text: &str) -> String {
+    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
+}
+
+/// Problems of one file that are shown. More are no help to anyone who reads, and `--json` has them all.
+const PROBLEMS_SHOWN_MAX: usize = 50;
+
 /// Shows what is wrong with graph files, or odd about them.
 pub fn problems(problems: &[Problem]) {
     if !problems.is_empty() {
-        complain(render(problems, true).trim_end());
+        complain(render_some(problems, PROBLEMS_SHOWN_MAX, true).trim_end());
     }
 }
 

@@ -2,24 +2,32 @@
 //!
 //! Works on trees, before anything is read as typed: a bound value may be any key's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::code::Code;
+use super::excerpt::clip;
 use super::fragment::{Body, Fragment, read_fragment};
 use super::keys::NodeKey;
-use super::problem::{Pos, Report};
-use super::source::{Entry, Tree, Value, parse};
+use super::problem::{Pos, Problem, Report};
+use super::source::parse;
 use super::template::{Stretch, Token, stretches, token};
+use super::tree::{Entry, Tree, Value};
 use crate::ids::is_id;
 
 /// Returns the path to show for a fragment and its text, by the name in a `use`.
-pub type Fragments<'a> = &'a dyn Fn(&str) -> Option<(String, String)>;
+///
+/// `None` is for a fragment that is not there, an error for one that can't be read as text.
+pub type Fragments<'a> = &'a dyn Fn(&str) -> Option<Result<(String, String), Box<Problem>>>;
 
 /// Longest chain of fragments that cite each other, in files.
 const CHAIN_MAX: usize = 3;
 
 /// Most nodes that a graph may have once its fragments are spliced.
 const NODES_MAX: usize = 1_000_000;
+
+/// Most text that the points of fragments may make, in bytes.
+const FILLED_IN_BYTES_MAX: usize = 64 << 20;
 
 /// The nodes of a graph without any `use`.
 #[derive(Debug, Default)]
@@ -55,16 +63,17 @@ pub(super) struct Expansion {
 
 /// Returns the nodes with every `use` carried out; what can't be is left out, after saying why.
 pub(super) fn expand(report: &mut Report, trees: Vec<Rc<Tree>>, fragments: Fragments<'_>) -> Expanded {
-    let mut splicer = Splicer { report, fragments, known: BTreeMap::new(), exits: BTreeMap::new() };
+    let mut splicer =
+        Splicer { report, fragments, known: BTreeMap::new(), exits: BTreeMap::new(), filled_in: 0 };
     let mut nodes = Vec::with_capacity(trees.len());
     let mut turned_down = Vec::new();
     // Innermost next: what a citation yields takes its place before what follows it.
     let written = |tree| Expansion { tree, spliced: false, cited_at: None, chain: Vec::new() };
     let mut open: Vec<Expansion> = trees.into_iter().rev().map(written).collect();
     while let Some(next) = open.pop() {
-        if nodes.len() + open.len() > NODES_MAX {
-            let message = format!("fragments make more than {NODES_MAX} nodes of this graph");
-            splicer.report.error("too-many-nodes", next.cited_at.unwrap_or(next.tree.at), message);
+        if nodes.len() + open.len() >= NODES_MAX {
+            let message = format!("this graph has more than {NODES_MAX} nodes, fragments spliced in");
+            splicer.report.error(Code::TooManyNodes, next.cited_at.unwrap_or(next.tree.at), message);
             break;
         }
         match next.tree.entry("use") {
@@ -79,7 +88,7 @@ pub(super) fn expand(report: &mut Report, trees: Vec<Rc<Tree>>, fragments: Fragm
             }
             None => {
                 if let Some(with) = next.tree.entry("with") {
-                    splicer.report.error("with-without-use", with.at, "`with` binds nothing without `use`");
+                    splicer.report.error(Code::WithWithoutUse, with.at, "`with` binds nothing without `use`");
                 }
                 nodes.push(next);
             }
@@ -103,6 +112,8 @@ struct Splicer<'r, 'f> {
     fragments: Fragments<'f>,
     known: BTreeMap<String, Option<Rc<Fragment>>>,
     exits: BTreeMap<String, Exit>,
+    /// Bytes of text that points of fragments have made.
+    filled_in: usize,
 }
 
 /// What the text of a fragment is rewritten by.
@@ -115,7 +126,7 @@ struct Rewrite<'a> {
 /// The nodes inside a fragment, and what comes before their ids outside of it.
 #[derive(Clone, Copy)]
 struct Inner<'a> {
-    nodes: &'a [(String, Rc<Tree>)],
+    names: &'a BTreeSet<&'a str>,
     prefix: &'a str,
 }
 
@@ -124,7 +135,7 @@ impl Splicer<'_, '_> {
     fn cite(&mut self, citing: &Expansion, cited: &Entry) -> Vec<Expansion> {
         let Some(name) = cited.value.text() else {
             let message = format!("`use` takes the name of a fragment, not {}", cited.value.what());
-            self.report.error("wrong-type", cited.value.at, message);
+            self.report.error(Code::WrongType, cited.value.at, message);
             return Vec::new();
         };
         let at = cited.value.at;
@@ -132,13 +143,13 @@ impl Splicer<'_, '_> {
         chain.push(name.to_owned());
         if citing.chain.iter().any(|earlier| earlier == name) {
             let message = format!("the fragment `{name}` cites itself: {}", chain.join(" → "));
-            self.report.error("fragment-cycle", at, message);
+            self.report.error(Code::FragmentCycle, at, message);
             return Vec::new();
         }
         if chain.len() > CHAIN_MAX {
             let message =
                 format!("fragments cite each other more than {CHAIN_MAX} deep: {}", chain.join(" → "));
-            self.report.error("fragment-depth", at, message);
+            self.report.error(Code::FragmentDepth, at, message);
             return Vec::new();
         }
         let Some(fragment) = self.fragment(name, at) else { return Vec::new() };
@@ -155,11 +166,13 @@ impl Splicer<'_, '_> {
                 if let Some(first) = self.exits.get(&prefix) {
                     let place = self.report.place(first.at, id_place);
                     let message = format!("two nodes are named `{prefix}`; the first is at {place}");
-                    self.report.error("duplicate-id", id_place, message);
+                    self.report.error(Code::DuplicateId, id_place, message);
                     return Vec::new();
                 }
                 self.exits.insert(prefix.clone(), Exit { node: format!("{prefix}/{exit}"), at: id_place });
-                let rewrite = Rewrite { bound: &bound, inner: Some(Inner { nodes, prefix: &prefix }) };
+                let names = nodes.iter().map(|(id, _)| id.as_str()).collect();
+                let inner = Some(Inner { names: &names, prefix: &prefix });
+                let rewrite = Rewrite { bound: &bound, inner };
                 let splice = |(_, node): &(String, Rc<Tree>)| Expansion {
                     tree: self.move_in(&citing.tree, node, &rewrite),
                     spliced: true,
@@ -173,20 +186,24 @@ impl Splicer<'_, '_> {
 
     fn fragment(&mut self, name: &str, at: Pos) -> Option<Rc<Fragment>> {
         if !is_id(name) {
-            let message = format!("`use` takes the bare name of a fragment, not `{name}`");
-            self.report.error("unknown-fragment", at, message);
+            let message = format!("`use` takes the bare name of a fragment, not `{}`", clip(name));
+            self.report.error(Code::UnknownFragment, at, message);
             return None;
         }
         if let Some(known) = self.known.get(name) {
             return known.clone();
         }
         let read = match (self.fragments)(name) {
-            Some((shown, text)) => parse(self.report, &shown, &text)
+            Some(Ok((shown, text))) => parse(self.report, &shown, &text)
                 .and_then(|root| read_fragment(self.report, name, &root))
                 .map(Rc::new),
+            Some(Err(problem)) => {
+                self.report.foreign(*problem);
+                None
+            }
             None => {
                 self.report
-                    .error("unknown-fragment", at, format!("there is no fragment `{name}`"))
+                    .error(Code::UnknownFragment, at, format!("there is no fragment `{name}`"))
                     .hint(format!("a fragment lies beside the graph, as `fragments/{name}.yaml`"));
                 None
             }
@@ -209,30 +226,33 @@ impl Splicer<'_, '_> {
             Some((_, Some(entries))) => entries,
             Some((with, None)) => {
                 let message = format!("`with` takes a map, not {}", with.value.what());
-                self.report.error("wrong-type", with.value.at, message);
+                self.report.error(Code::WrongType, with.value.at, message);
                 return None;
             }
         };
-        for entry in given.iter().filter(|entry| !fragment.points.contains(&entry.key)) {
+        let points: BTreeSet<&str> = fragment.points.iter().map(String::as_str).collect();
+        for entry in given.iter().filter(|entry| !points.contains(entry.key.as_str())) {
             let near = self.report.nearest(&entry.key, fragment.points.iter().map(String::as_str));
-            let message = format!("the fragment `{name}` has no point `{}`", entry.key);
-            let problem = self.report.error("unknown-substitution", entry.at, message);
+            let message = format!("the fragment `{name}` has no point `{}`", clip(&entry.key));
+            let problem = self.report.error(Code::UnknownSubstitution, entry.at, message);
             if let Some(near) = near {
                 problem.hint(format!("did you mean `{near}`?"));
             }
         }
-        let mut bound = BTreeMap::new();
-        for point in &fragment.points {
-            match given.iter().find(|entry| entry.key == *point) {
-                Some(entry) => drop(bound.insert(point.as_str(), entry.value.clone())),
+        let given: BTreeMap<&str, &Entry> = given.iter().map(|entry| (entry.key.as_str(), entry)).collect();
+        let (mut bound, mut is_whole) = (BTreeMap::new(), true);
+        for point in points {
+            match given.get(point) {
+                Some(entry) => drop(bound.insert(point, entry.value.clone())),
                 None => {
+                    is_whole = false;
                     let message =
-                        format!("the fragment `{name}` needs `{point}`, which `with` does not bind");
-                    self.report.error("unbound-substitution", with.map_or(at, |with| with.at), message);
+                        format!("the fragment `{name}` needs `{}`, which `with` does not bind", clip(point));
+                    self.report.error(Code::UnboundSubstitution, with.map_or(at, |with| with.at), message);
                 }
             }
         }
-        (bound.len() == fragment.points.len()).then_some(bound)
+        is_whole.then_some(bound)
     }
 
     /// Returns the id under which a subgraph is spliced, after saying which keys it can't take.
@@ -242,7 +262,7 @@ impl Splicer<'_, '_> {
             if !TAKEN.contains(&entry.key.as_str()) && NodeKey::of(&entry.key).is_some() {
                 let message = format!("`{}` has no single node here: the fragment holds several", entry.key);
                 self.report
-                    .error("subgraph-key", entry.at, message)
+                    .error(Code::SubgraphKey, entry.at, message)
                     .hint("only `id`, `depends_on`, `cwd`, `worktree` and `with` go with such a `use`");
             }
         }
@@ -250,11 +270,11 @@ impl Splicer<'_, '_> {
         match id {
             Some((id, _)) if citing.spliced || is_id(id) => Some(id.to_owned()),
             Some((id, at)) => {
-                self.report.error("bad-id", at, format!("`{id}` can't name a node"));
+                self.report.error(Code::BadId, at, format!("`{}` can't name a node", clip(id)));
                 None
             }
             None => {
-                self.report.error("missing-key", citing.tree.at, "this node has no `id`");
+                self.report.error(Code::MissingKey, citing.tree.at, "this node has no `id`");
                 None
             }
         }
@@ -264,15 +284,13 @@ impl Splicer<'_, '_> {
     fn fill_in(&mut self, citing: &Tree, body: &Tree, rewrite: &Rewrite<'_>) -> Rc<Tree> {
         let own = citing.entries().unwrap_or_default();
         if let Some(prompt) = own.iter().find(|entry| entry.key == "prompt") {
-            self.report.error("prompt-beside-use", prompt.at, "the `prompt` is the fragment's own");
+            self.report.error(Code::PromptBesideUse, prompt.at, "the `prompt` is the fragment's own");
         }
         let mut entries: Vec<Entry> =
             own.iter().filter(|entry| !matches!(entry.key.as_str(), "use" | "with")).cloned().collect();
-        for entry in self.rewritten_entries(body, rewrite) {
-            if own.iter().all(|own| own.key != entry.key || matches!(own.key.as_str(), "use" | "with")) {
-                entries.push(entry);
-            }
-        }
+        let taken: BTreeSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+        let of_body = self.rewritten_entries(body, rewrite);
+        entries.extend(of_body.into_iter().filter(|entry| !taken.contains(&entry.key)));
         Tree::made(citing.at, Value::Map(entries))
     }
 
@@ -354,14 +372,14 @@ impl Splicer<'_, '_> {
                 Stretch::Token { body, .. } => match token(body) {
                     Some(Token::With(point)) => match self.bound(point, rewrite, at) {
                         Some(bound) if bound.entries().is_none() && bound.items().is_none() => {
-                            out.push_str(bound.text().unwrap_or_default());
+                            out.push_str(self.counted(bound.text().unwrap_or_default(), bound.at));
                         }
                         Some(bound) => {
                             let message = format!(
                                 "`{point}` stands inside text, so it takes text, not {}",
                                 bound.what()
                             );
-                            self.report.error("wrong-type", bound.at, message);
+                            self.report.error(Code::WrongType, bound.at, message);
                         }
                         None => {}
                     },
@@ -379,11 +397,26 @@ impl Splicer<'_, '_> {
         out
     }
 
+    /// Returns the text, or nothing where points have made more of it than a graph may hold.
+    fn counted<'t>(&mut self, text: &'t str, at: Pos) -> &'t str {
+        let before = self.filled_in;
+        self.filled_in = before.saturating_add(text.len());
+        if self.filled_in <= FILLED_IN_BYTES_MAX {
+            return text;
+        }
+        if before <= FILLED_IN_BYTES_MAX {
+            let message =
+                format!("the points of fragments make more than {} MiB of text", FILLED_IN_BYTES_MAX >> 20);
+            self.report.error(Code::ExpansionTooLarge, at, message);
+        }
+        ""
+    }
+
     fn bound(&mut self, point: &str, rewrite: &Rewrite<'_>, at: Pos) -> Option<Rc<Tree>> {
         let bound = rewrite.bound.get(point).cloned();
         if bound.is_none() {
             let message = format!("`{{{{ with.{point} }}}}` is not among the fragment's `substitutions`");
-            self.report.error("undeclared-substitution", at, message);
+            self.report.error(Code::UndeclaredSubstitution, at, message);
         }
         bound
     }
@@ -393,7 +426,7 @@ impl Rewrite<'_> {
     /// Returns the name outside of an id in a token of the fragment.
     fn outside(&self, id: &str) -> String {
         match self.inner {
-            Some(Inner { nodes, prefix }) if nodes.iter().any(|(inner, _)| inner == id) => {
+            Some(Inner { names, prefix }) if names.contains(id) => {
                 format!("{prefix}/{id}")
             }
             _ => id.to_owned(),
@@ -427,214 +460,4 @@ fn with_entry(tree: &Rc<Tree>, key: &str, change: impl Fn(&Tree) -> Rc<Tree>) ->
         Entry { value, ..entry.clone() }
     };
     Tree::made(tree.at, Value::Map(entries.iter().map(changed).collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::graph::model::{Dependency, NodeKind, On, Piece};
-    use crate::graph::{Graph, Problem, Trust, load, render};
-    use crate::ids::{LaneIx, NodeIx};
-
-    const SINGLE: &str = "\
-fragment: single
-description: d
-substitutions: [cmd, limit, env]
-node: {run: 'x {{ with.cmd }}', timeout: '{{ with.limit }}', env: '{{ with.env }}', retry: {max: 1}}
-";
-    const SEVERAL: &str = "\
-fragment: several
-description: d
-substitutions: [cmd]
-exit: last
-nodes:
-- {id: first, run: '{{{{ {{ with.cmd }}'}
-- {id: judge, depends_on: [first], prompt: '{{ feedback.judge }}', feedback: {rerun: first, max: 1}}
-- {id: last, depends_on: [{id: judge, on: finished}], run: 'cat {{ artifacts.first }} {{ artifacts.start }}'}
-";
-    const OUTER: &str = "\
-fragment: outer
-description: d
-substitutions: [cmd]
-exit: b
-nodes:
-- {id: a, run: a}
-- {id: b, use: several, depends_on: [a], with: {cmd: '{{ artifacts.a }} {{ with.cmd }}'}}
-";
-
-    fn load_with(nodes: &str, files: &[(&str, &str)]) -> Result<Graph, Vec<Problem>> {
-        let find = |name: &str| {
-            let (_, text) = files.iter().find(|(file, _)| *file == name)?;
-            Some((format!("fragments/{name}.yaml"), (*text).to_owned()))
-        };
-        load("g.yaml", &format!("name: x\nnodes:\n{nodes}"), &find, Trust::Reviewed)
-            .map(|loaded| loaded.graph)
-    }
-
-    #[track_caller]
-    fn good(nodes: &str) -> Graph {
-        load_with(nodes, &[("single", SINGLE), ("several", SEVERAL), ("outer", OUTER)])
-            .unwrap_or_else(|problems| panic!("{}", render(&problems, false)))
-    }
-
-    #[track_caller]
-    fn check(nodes: &str, fragment: &str, expected: &[&str], words: &str) {
-        let problems = load_with(nodes, &[("f", fragment), ("several", SEVERAL)]).unwrap_err();
-        let place = |problem: &Problem| {
-            let file = problem.file.trim_start_matches("fragments/");
-            format!("{file}:{}:{} {}", problem.line, problem.column, problem.code)
-        };
-        let found: Vec<String> = problems.iter().map(place).collect();
-        assert_eq!(found, expected, "{}", render(&problems, false));
-        assert!(problems[0].message.contains(words), "{}", problems[0].message);
-    }
-
-    fn run(graph: &Graph, at: u32) -> &[Piece] {
-        match &graph.node(NodeIx(at)).kind {
-            NodeKind::Command { run } => &run.0,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn one_node_takes_the_place_of_its_citation() {
-        let graph = good(
-            "- {id: start, run: x}\n- id: n\n  use: single\n  depends_on: [start]\n  retry: {max: 5}\n\
-             \x20 with: {cmd: 'cat {{ artifacts.start }}', limit: '', env: {A: b}}\n",
-        );
-        let node = graph.node(NodeIx(1));
-        assert_eq!((node.id.as_str(), node.retry.max, node.timeout), ("n", 5, None));
-        assert_eq!(run(&graph, 1), [Piece::Text("x cat ".into()), Piece::ArtifactPath(NodeIx(0))]);
-        assert_eq!(node.env.keys().collect::<Vec<_>>(), ["A"]);
-    }
-
-    #[test]
-    fn several_nodes_move_into_the_space_of_their_citation() {
-        let graph = good(
-            "- {id: start, run: x}\n- {id: s, use: several, depends_on: [start], worktree: l, with: {cmd: '{{ run.id }}'}}\n\
-             - {id: end, run: 'cat {{ artifacts.s }}', depends_on: [s]}\n",
-        );
-        let ids: Vec<&str> = graph.nodes().iter().map(|node| node.id.as_str()).collect();
-        assert_eq!(ids, ["start", "s/first", "s/judge", "s/last", "end"]);
-        assert_eq!(graph.node(NodeIx(1)).depends_on, [Dependency { node: NodeIx(0), on: On::Passed }]);
-        assert_eq!(graph.node(NodeIx(3)).depends_on, [Dependency { node: NodeIx(2), on: On::Finished }]);
-        assert_eq!(graph.node(NodeIx(4)).depends_on, [Dependency { node: NodeIx(3), on: On::Passed }]);
-        assert_eq!(run(&graph, 1), [Piece::Text("{{ ".into()), Piece::RunId]);
-        let text = |text: &str| Piece::Text(text.into());
-        let [first, start] = [1, 0].map(|node| Piece::ArtifactPath(NodeIx(node)));
-        assert_eq!(run(&graph, 3), [text("cat "), first, text(" "), start]);
-        assert_eq!(run(&graph, 4)[1], Piece::ArtifactPath(NodeIx(3)));
-        let lanes: Vec<Option<LaneIx>> = graph.nodes().iter().map(|node| node.lane).collect();
-        assert_eq!(lanes, [None, Some(LaneIx(0)), Some(LaneIx(0)), Some(LaneIx(0)), None]);
-        // What stands in a fragment is listed at its citation.
-        assert!(graph.parts().later.iter().all(|later| (later.line, later.column) == (4, 8)));
-    }
-
-    #[test]
-    fn fragments_cite_fragments() {
-        let graph = good(
-            "- {id: start, run: x}\n- {id: o, use: outer, depends_on: [start], with: {cmd: c}}\n\
-             - {id: end, run: 'cat {{ artifacts.o }}', depends_on: [o]}\n",
-        );
-        let ids: Vec<&str> = graph.nodes().iter().map(|node| node.id.as_str()).collect();
-        assert_eq!(ids, ["start", "o/a", "o/b/first", "o/b/judge", "o/b/last", "end"]);
-        assert_eq!(run(&graph, 2)[1], Piece::ArtifactPath(NodeIx(1)));
-        assert_eq!(run(&graph, 5)[1], Piece::ArtifactPath(NodeIx(4)));
-    }
-
-    #[test]
-    fn bindings_are_checked_both_ways() {
-        let f = "fragment: f\ndescription: d\nsubstitutions: [cmd]\nnode: {run: '{{ with.cmd }} x'}\n";
-        check("- {id: a, use: f}\n", f, &["g.yaml:3:16 unbound-substitution"], "needs `cmd`");
-        check(
-            "- {id: a, use: f, with: {cmd: x, cmt: y}}\n",
-            f,
-            &["g.yaml:3:34 unknown-substitution"],
-            "`cmt`",
-        );
-        check(
-            "- {id: a, use: f, with: {cmd: [x]}}\n",
-            f,
-            &["g.yaml:3:31 wrong-type"],
-            "takes text, not a list",
-        );
-        check("- {id: a, use: f, with: x}\n", f, &["g.yaml:3:25 wrong-type"], "`with` takes a map");
-        let f = f.replace("[cmd]", "[]");
-        check("- {id: a, use: f}\n", &f, &["f.yaml:4:13 undeclared-substitution"], "`{{ with.cmd }}`");
-    }
-
-    #[test]
-    fn a_fragment_keeps_its_own_rules() {
-        let head = "fragment: f\ndescription: d\n";
-        let at = |body: &str| format!("{head}{body}");
-        let cite = "- {id: a, use: f}\n";
-        check(cite, &at(""), &["f.yaml:1:1 fragment-body"], "neither `node` nor `nodes`");
-        check(
-            cite,
-            &at("node: {id: b, run: x}\n"),
-            &["f.yaml:3:8 fragment-body"],
-            "belongs to the node that cites",
-        );
-        check(cite, &at("nodes: [{id: b, run: x}]\n"), &["f.yaml:3:1 missing-key"], "no `exit`");
-        check(
-            cite,
-            &at("exit: c\nnodes: [{id: b, run: x}]\n"),
-            &["f.yaml:3:7 unknown-node"],
-            "`exit` names `c`",
-        );
-        check(cite, &at("nod: {run: x}\n"), &["f.yaml:1:1 fragment-body", "f.yaml:3:1 unknown-key"], "");
-        check(
-            cite,
-            "fragment: g\nnode: {run: x}\n",
-            &["f.yaml:1:1 missing-key", "f.yaml:1:11 fragment-name"],
-            "",
-        );
-        check(cite, &at("node: {run: 'x\n"), &["f.yaml:3:13 yaml-syntax"], "this is not YAML");
-        check(cite, &at("node: {run: x, timeout: 3}\n"), &["f.yaml:3:25 wrong-duration"], "`timeout`");
-    }
-
-    #[test]
-    fn a_subgraph_takes_its_name() {
-        let cite =
-            |id: &str| format!("- {{id: {id}, use: several, depends_on: [start], with: {{cmd: x}}}}\n");
-        let start = "- {id: start, run: x}\n";
-        let twice = format!("{start}{}{}", cite("s"), cite("s"));
-        check(&twice, "", &["g.yaml:5:8 duplicate-id"], "the first is at line 4");
-        let also = format!("{start}{}- {{id: S, run: x}}\n", cite("s"));
-        check(&also, "", &["g.yaml:4:8 duplicate-id"], "differ in case only");
-        let looped = format!(
-            "{start}{}- {{id: e, prompt: p, depends_on: [s], feedback: {{rerun: s, max: 1}}}}\n",
-            cite("s")
-        );
-        check(&looped, "", &["g.yaml:5:57 feedback-target"], "a spliced subgraph");
-    }
-
-    #[test]
-    fn citations_have_limits() {
-        let f = "fragment: f\ndescription: d\nnode: {use: f}\n";
-        check("- {id: a, use: f}\n", f, &["f.yaml:3:13 fragment-cycle"], "f → f");
-        check("- {id: a, use: ../f}\n", f, &["g.yaml:3:16 unknown-fragment"], "the bare name");
-        check("- {id: a, use: none-such}\n", f, &["g.yaml:3:16 unknown-fragment"], "no fragment `none-such`");
-        check(
-            "- {id: a, use: f, prompt: p}\n",
-            &f.replace("use: f", "prompt: q"),
-            &["g.yaml:3:19 prompt-beside-use"],
-            "",
-        );
-        check(
-            "- {id: start, run: x}\n- {id: a, use: several, depends_on: [start], with: {cmd: x}, retry: {max: 1}}\n",
-            f,
-            &["g.yaml:4:62 subgraph-key"],
-            "`retry` has no single node here",
-        );
-        let chain: Vec<(String, String)> = (0..4)
-            .map(|at| {
-                let text = format!("fragment: f{at}\ndescription: d\nnode: {{use: f{}}}\n", at + 1);
-                (format!("f{at}"), text)
-            })
-            .collect();
-        let chain: Vec<(&str, &str)> =
-            chain.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        let problems = load_with("- {id: a, use: f0}\n", &chain).unwrap_err();
-        assert_eq!((problems[0].code, problems[0].file.as_str()), ("fragment-depth", "fragments/f2.yaml"));
-    }
 }

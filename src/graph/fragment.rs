@@ -4,10 +4,12 @@
 
 use std::rc::Rc;
 
+use super::code::Code;
+use super::excerpt::clip;
 use super::keys::NodeKey;
 use super::problem::{Pos, Report};
 use super::reader::{At, Reader};
-use super::source::Tree;
+use super::tree::Tree;
 use crate::ids::is_id;
 
 /// A fragment that may be cited.
@@ -39,8 +41,9 @@ pub(super) fn read_fragment(report: &mut Report, name: &str, root: &Tree) -> Opt
         match entry.key.as_str() {
             "fragment" => {
                 if let Some(said) = reader.text("`fragment`", value).filter(|said| said.value != name) {
-                    let message = format!("this fragment is `{name}` by its file, not `{}`", said.value);
-                    reader.report.error("fragment-name", said.at, message);
+                    let message =
+                        format!("this fragment is `{name}` by its file, not `{}`", clip(&said.value));
+                    reader.report.error(Code::FragmentName, said.at, message);
                 }
             }
             "description" => drop(reader.filled_text("`description`", value)),
@@ -57,18 +60,18 @@ pub(super) fn read_fragment(report: &mut Report, name: &str, root: &Tree) -> Opt
     }
     for key in ["fragment", "description"] {
         if root.entry(key).is_none() {
-            reader.report.error("missing-key", root.at, format!("the fragment has no `{key}`"));
+            reader.report.error(Code::MissingKey, root.at, format!("the fragment has no `{key}`"));
         }
     }
     let body = match (node, nodes) {
         (Some((_, node)), None) => read_single(&mut reader, node)?,
         (None, Some((at, nodes))) => read_several(&mut reader, &nodes, exit, at)?,
         (Some(_), Some((at, _))) => {
-            reader.report.error("fragment-body", at, "a fragment has either `node` or `nodes`, not both");
+            reader.report.error(Code::FragmentBody, at, "a fragment has either `node` or `nodes`, not both");
             return None;
         }
         (None, None) => {
-            reader.report.error("fragment-body", root.at, "the fragment has neither `node` nor `nodes`");
+            reader.report.error(Code::FragmentBody, root.at, "the fragment has neither `node` nor `nodes`");
             return None;
         }
     };
@@ -92,19 +95,19 @@ fn read_several(reader: &mut Reader<'_>, tree: &Tree, exit: Option<At<String>>, 
             refuse(reader, node, key, "belongs to the node that cites the fragment");
         }
         let Some(entry) = node.entry("id") else {
-            reader.report.error("missing-key", node.at, "this node has no `id`");
+            reader.report.error(Code::MissingKey, node.at, "this node has no `id`");
             continue;
         };
         let id = reader.filled_text("`id`", &entry.value)?;
         if !is_id(&id.value) {
-            reader.report.error("bad-id", id.at, format!("`{}` can't name a node", id.value));
+            reader.report.error(Code::BadId, id.at, format!("`{}` can't name a node", clip(&id.value)));
             return None;
         }
         nodes.push((id.value, node.clone()));
     }
     let Some(exit) = exit else {
         reader.report.error(
-            "missing-key",
+            Code::MissingKey,
             at,
             "a fragment with `nodes` has no `exit`, the node that ends it",
         );
@@ -112,8 +115,8 @@ fn read_several(reader: &mut Reader<'_>, tree: &Tree, exit: Option<At<String>>, 
     };
     if nodes.iter().all(|(id, _)| *id != exit.value) {
         let near = reader.report.nearest(&exit.value, nodes.iter().map(|(id, _)| id.as_str()));
-        let message = format!("`exit` names `{}`, which is no node of this fragment", exit.value);
-        let problem = reader.report.error("unknown-node", exit.at, message);
+        let message = format!("`exit` names `{}`, which is no node of this fragment", clip(&exit.value));
+        let problem = reader.report.error(Code::UnknownNode, exit.at, message);
         if let Some(near) = near {
             problem.hint(format!("did you mean `{near}`?"));
         }
@@ -124,6 +127,6 @@ fn read_several(reader: &mut Reader<'_>, tree: &Tree, exit: Option<At<String>>, 
 
 fn refuse(reader: &mut Reader<'_>, node: &Tree, key: NodeKey, why: &str) {
     if let Some(entry) = node.entry(key.word()) {
-        reader.report.error("fragment-body", entry.at, format!("`{}` {why}", key.word()));
+        reader.report.error(Code::FragmentBody, entry.at, format!("`{}` {why}", key.word()));
     }
 }

@@ -6,8 +6,10 @@ use std::rc::Rc;
 
 use indexmap::IndexMap;
 
+use super::code::Code;
+use super::excerpt::clip;
 use super::grammar_node::{read_defaults, read_env};
-use super::keys::GraphKey;
+use super::keys::{GraphKey, IdentityKey, InputKey, LaneKey, PreflightKey, ProvisionKey};
 use super::model::{
     CleanupPolicy, Identity, Input, OnFail, Provision, ProvisionChoice, ProvisionRetry, ProvisionStep,
     ProvisionWhen,
@@ -15,11 +17,22 @@ use super::model::{
 use super::problem::Pos;
 use super::raw::{RawGraph, RawLane};
 use super::reader::{At, Reader};
-use super::source::{Entry, Tree};
+use super::tree::{Entry, Tree};
 use crate::ids::{is_id, is_ref_part};
 
-const CLEANUPS: &[(&str, CleanupPolicy)] =
+pub(super) const CLEANUPS: &[(&str, CleanupPolicy)] =
     &[("safe", CleanupPolicy::Safe), ("discard", CleanupPolicy::Discard)];
+
+pub(super) const ON_FAILS: &[(&str, OnFail)] = &[("halt", OnFail::Halt), ("continue", OnFail::Continue)];
+
+pub(super) const PROVISION_RETRIES: &[(&str, ProvisionRetry)] = &[
+    ("transient", ProvisionRetry::Transient),
+    ("always", ProvisionRetry::Always),
+    ("never", ProvisionRetry::Never),
+];
+
+pub(super) const PROVISION_WHENS: &[(&str, ProvisionWhen)] =
+    &[("run-start", ProvisionWhen::RunStart), ("first-use", ProvisionWhen::FirstUse)];
 
 /// Returns the top of the graph and the trees of its nodes, `None` where the file is no map.
 pub(super) fn read_graph(reader: &mut Reader<'_>, root: &Tree) -> Option<(RawGraph, Vec<Rc<Tree>>)> {
@@ -35,21 +48,20 @@ pub(super) fn read_graph(reader: &mut Reader<'_>, root: &Tree) -> Option<(RawGra
             }
             None if entry.key.starts_with("x-") => {}
             None => {
-                let known = GraphKey::ALL.iter().map(|key| key.word());
-                reader.unknown_key("a graph", entry, known);
+                reader.unknown_key("a graph", entry, GraphKey::words());
             }
         }
     }
     if !has_name {
-        reader.report.error("missing-key", root.at, "the graph has no `name`");
+        reader.report.error(Code::MissingKey, root.at, "the graph has no `name`");
     }
     let Some(nodes) = nodes else {
-        reader.report.error("missing-key", root.at, "the graph has no `nodes`");
+        reader.report.error(Code::MissingKey, root.at, "the graph has no `nodes`");
         return Some((graph, Vec::new()));
     };
     let items = reader.list("`nodes`", "nodes", nodes).unwrap_or_default();
     if nodes.items().is_some_and(<[_]>::is_empty) {
-        reader.report.error("no-nodes", nodes.at, "`nodes` is empty; a graph has at least one node");
+        reader.report.error(Code::NoNodes, nodes.at, "`nodes` is empty; a graph has at least one node");
     }
     Some((graph, items.to_vec()))
 }
@@ -70,9 +82,8 @@ fn read_key(reader: &mut Reader<'_>, graph: &mut RawGraph, key: GraphKey, entry:
         GraphKey::Shell => graph.shell = read_shell(reader, value),
         GraphKey::Concurrency => graph.concurrency = reader.positive("`concurrency`", value),
         GraphKey::OnFail => {
-            let set = &[("halt", OnFail::Halt), ("continue", OnFail::Continue)];
             graph.on_fail =
-                reader.choice("`on_fail`", set, value).map_or(OnFail::Halt, |on_fail| on_fail.value);
+                reader.choice("`on_fail`", ON_FAILS, value).map_or(OnFail::Halt, |on_fail| on_fail.value);
         }
         GraphKey::Base => graph.base = reader.filled_text("`base`", value).map(|base| base.value),
         GraphKey::Lanes => graph.lanes = read_lanes(reader, &mut graph.later, value),
@@ -132,8 +143,8 @@ fn read_inputs(reader: &mut Reader<'_>, tree: &Tree) -> IndexMap<String, Input> 
         for name in reader.texts("`inputs`", "names", tree).unwrap_or_default() {
             let is_good = check_input_name(reader, &name.value, name.at);
             if is_good && inputs.insert(name.value.clone(), Input::default()).is_some() {
-                let message = format!("the input `{}` is declared twice", name.value);
-                reader.report.error("duplicate-input", name.at, message);
+                let message = format!("the input `{}` is declared twice", clip(&name.value));
+                reader.report.error(Code::DuplicateInput, name.at, message);
             }
         }
     } else {
@@ -150,8 +161,9 @@ fn check_input_name(reader: &mut Reader<'_>, name: &str, at: Pos) -> bool {
     // A name that no token could hold would be an input that nothing can use.
     let is_good = is_id(name.strip_prefix('_').filter(|rest| !rest.is_empty()).unwrap_or(name));
     if !is_good {
+        let name = clip(name);
         let message = format!("`{name}` can't name an input; letters, digits, `.`, `_` and `-` can");
-        reader.report.error("bad-input-name", at, message);
+        reader.report.error(Code::BadInputName, at, message);
     }
     is_good
 }
@@ -164,10 +176,14 @@ fn read_input(reader: &mut Reader<'_>, entry: &Entry) -> Input {
     let whose = format!("input `{}`", entry.key);
     for field in reader.map(&whose, &entry.value).unwrap_or_default() {
         let what = format!("`{}` of {whose}", field.key);
-        match field.key.as_str() {
-            "description" => input.description = reader.text(&what, &field.value).map(|text| text.value),
-            "default" => input.default = reader.text(&what, &field.value).map(|text| text.value),
-            _ => reader.unknown_key(&whose, field, ["description", "default"].into_iter()),
+        match InputKey::of(&field.key) {
+            Some(InputKey::Description) => {
+                input.description = reader.text(&what, &field.value).map(|text| text.value)
+            }
+            Some(InputKey::Default) => {
+                input.default = reader.text(&what, &field.value).map(|text| text.value)
+            }
+            None => reader.unknown_key(&whose, field, InputKey::words()),
         }
     }
     input
@@ -176,7 +192,7 @@ fn read_input(reader: &mut Reader<'_>, entry: &Entry) -> Input {
 fn read_shell(reader: &mut Reader<'_>, tree: &Tree) -> Option<Vec<String>> {
     let words = reader.texts("`shell`", "words such as `[bash, -euo, pipefail, -c]`", tree)?;
     if words.is_empty() {
-        reader.report.error("empty-value", tree.at, "`shell` is empty");
+        reader.report.error(Code::EmptyValue, tree.at, "`shell` is empty");
         return None;
     }
     Some(words.into_iter().map(|word| word.value).collect())
@@ -186,7 +202,11 @@ fn read_variable_names(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Vec<
     let names = reader.texts(what, "names of variables", tree).unwrap_or_default();
     for name in &names {
         if name.value.contains('=') {
-            reader.report.error("bad-variable", name.at, format!("`{}` can't name a variable", name.value));
+            reader.report.error(
+                Code::BadVariable,
+                name.at,
+                format!("`{}` can't name a variable", clip(&name.value)),
+            );
         }
     }
     names.into_iter().map(|name| name.value).collect()
@@ -195,37 +215,35 @@ fn read_variable_names(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Vec<
 fn read_identity(reader: &mut Reader<'_>, tree: &Tree) -> Option<Identity> {
     let (mut name, mut email) = (None, None);
     for entry in reader.map("`identity`", tree)? {
-        match entry.key.as_str() {
-            "name" => name = reader.filled_text("`identity.name`", &entry.value),
-            "email" => email = reader.filled_text("`identity.email`", &entry.value),
-            _ => reader.unknown_key("`identity`", entry, ["name", "email"].into_iter()),
+        match IdentityKey::of(&entry.key) {
+            Some(IdentityKey::Name) => name = reader.filled_text("`identity.name`", &entry.value),
+            Some(IdentityKey::Email) => email = reader.filled_text("`identity.email`", &entry.value),
+            None => reader.unknown_key("`identity`", entry, IdentityKey::words()),
         }
     }
-    for key in ["name", "email"] {
+    for key in IdentityKey::words() {
         if tree.entry(key).is_none() {
-            reader.report.error("missing-key", tree.at, format!("`identity` has no `{key}`"));
+            reader.report.error(Code::MissingKey, tree.at, format!("`identity` has no `{key}`"));
         }
     }
     Some(Identity { name: name?.value, email: email?.value })
 }
 
 fn read_preflight(reader: &mut Reader<'_>, tree: &Tree) {
-    const KEYS: [&str; 5] = ["tools", "env", "min_free", "identity", "baseline"];
     for entry in reader.map("`preflight`", tree).unwrap_or_default() {
         let what = format!("`preflight.{}`", entry.key);
-        match entry.key.as_str() {
-            "tools" => drop(reader.texts(&what, "names of tools", &entry.value)),
-            "env" => drop(read_variable_names(reader, &what, &entry.value)),
-            "min_free" => drop(reader.size(&what, &entry.value)),
-            "identity" => drop(reader.boolean(&what, &entry.value)),
-            "baseline" => drop(reader.filled_text(&what, &entry.value)),
-            _ => reader.unknown_key("`preflight`", entry, KEYS.into_iter()),
+        match PreflightKey::of(&entry.key) {
+            Some(PreflightKey::Tools) => drop(reader.texts(&what, "names of tools", &entry.value)),
+            Some(PreflightKey::Env) => drop(read_variable_names(reader, &what, &entry.value)),
+            Some(PreflightKey::MinFree) => drop(reader.size(&what, &entry.value)),
+            Some(PreflightKey::Identity) => drop(reader.boolean(&what, &entry.value)),
+            Some(PreflightKey::Baseline) => drop(reader.filled_text(&what, &entry.value)),
+            None => reader.unknown_key("`preflight`", entry, PreflightKey::words()),
         }
     }
 }
 
 fn read_lanes(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &Tree) -> Vec<RawLane> {
-    const KEYS: [&str; 5] = ["base", "provision", "overlay", "ports", "cleanup"];
     let mut lanes = Vec::new();
     for entry in reader.map("`lanes`", tree).unwrap_or_default() {
         let name = At { at: entry.at, value: entry.key.clone() };
@@ -235,16 +253,20 @@ fn read_lanes(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &Tree)
         let fields = if entry.value.is_null() { None } else { reader.map(&whose, &entry.value) };
         for field in fields.unwrap_or_default() {
             let what = format!("`{}` of {whose}", field.key);
-            match field.key.as_str() {
-                "base" => lane.base = reader.filled_text(&what, &field.value).map(|base| base.value),
-                "provision" => lane.provision = read_provision(reader, found, &field.value),
-                "overlay" => read_overlay(reader, found, field),
-                "ports" => {
+            match LaneKey::of(&field.key) {
+                Some(LaneKey::Base) => {
+                    lane.base = reader.filled_text(&what, &field.value).map(|base| base.value)
+                }
+                Some(LaneKey::Provision) => lane.provision = read_provision(reader, found, &field.value),
+                Some(LaneKey::Overlay) => read_overlay(reader, found, field),
+                Some(LaneKey::Ports) => {
                     later(found, "`ports`", field.at);
                     reader.count(&what, 1, &field.value);
                 }
-                "cleanup" => lane.cleanup = reader.choice(&what, CLEANUPS, &field.value).map(|to| to.value),
-                _ => reader.unknown_key(&whose, field, KEYS.into_iter()),
+                Some(LaneKey::Cleanup) => {
+                    lane.cleanup = reader.choice(&what, CLEANUPS, &field.value).map(|to| to.value)
+                }
+                None => reader.unknown_key(&whose, field, LaneKey::words()),
             }
         }
         lanes.push(lane);
@@ -254,13 +276,14 @@ fn read_lanes(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &Tree)
 
 /// Says what keeps `name` from being a lane's, and returns whether nothing does.
 pub(super) fn check_lane_name(reader: &mut Reader<'_>, name: &str, at: Pos) -> bool {
+    let shown = clip(name);
     let (code, message) = if !is_id(name) {
         let rule = "letters and digits first, then also `.`, `_` and `-`, at most 64 characters";
-        ("bad-lane-name", format!("`{name}` can't name a lane: {rule}"))
+        (Code::BadLaneName, format!("`{shown}` can't name a lane: {rule}"))
     } else if !is_ref_part(name) {
-        ("bad-lane-name", format!("`{name}` can't name a lane: git allows no such part in a branch name"))
+        (Code::BadLaneName, format!("`{name}` can't name a lane: git allows no such part in a branch name"))
     } else if is_reserved_lane_name(name) {
-        ("reserved-lane-name", format!("the lane name `{name}` is reserved"))
+        (Code::ReservedLaneName, format!("the lane name `{name}` is reserved"))
     } else {
         return true;
     };
@@ -285,13 +308,10 @@ fn read_overlay(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, entry: &En
 /// Says that a path leaves the repository, where it does.
 fn check_inner_path(reader: &mut Reader<'_>, what: &str, path: &At<String>) {
     if path.value.starts_with(['/', '~']) || path.value.split('/').any(|part| part == "..") {
-        let message = format!("{what} takes paths inside the repository, not `{}`", path.value);
-        reader.report.error("path-leaves-repository", path.at, message);
+        let message = format!("{what} takes paths inside the repository, not `{}`", clip(&path.value));
+        reader.report.error(Code::PathLeavesRepository, path.at, message);
     }
 }
-
-const PROVISION_KEYS: [&str; 9] =
-    ["command", "timeout", "retry", "roots", "when", "max_parallel", "inputs", "skip_if", "receipt_file"];
 
 /// Reads a `provision` in any of its forms: a map, a command, `none`, or a list of steps.
 fn read_provision(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &Tree) -> Option<Provision> {
@@ -303,43 +323,41 @@ fn read_provision(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &T
     for entry in entries {
         let value = &*entry.value;
         let what = format!("`provision.{}`", entry.key);
-        match entry.key.as_str() {
-            "command" => {
+        let Some(key) = ProvisionKey::of(&entry.key) else {
+            reader.unknown_key("`provision`", entry, ProvisionKey::words());
+            continue;
+        };
+        match key {
+            ProvisionKey::Command => {
                 if let Some(choice) = read_provision_choice(reader, &what, value) {
                     provision.choice = choice;
                 }
             }
-            "timeout" => {
+            ProvisionKey::Timeout => {
                 if let Some(timeout) = reader.limit(&what, value) {
                     provision.timeout = timeout.value;
                 }
             }
-            "retry" => {
-                let set = &[
-                    ("transient", ProvisionRetry::Transient),
-                    ("always", ProvisionRetry::Always),
-                    ("never", ProvisionRetry::Never),
-                ];
-                provision.retry =
-                    reader.choice(&what, set, value).map_or(ProvisionRetry::Transient, |to| to.value);
+            ProvisionKey::Retry => {
+                provision.retry = reader
+                    .choice(&what, PROVISION_RETRIES, value)
+                    .map_or(ProvisionRetry::Transient, |to| to.value);
             }
-            "when" => {
-                let set = &[("run-start", ProvisionWhen::RunStart), ("first-use", ProvisionWhen::FirstUse)];
-                provision.when = reader.choice(&what, set, value).map(|when| when.value);
+            ProvisionKey::When => {
+                provision.when = reader.choice(&what, PROVISION_WHENS, value).map(|when| when.value);
             }
-            "max_parallel" => provision.max_parallel = reader.positive(&what, value),
-            "inputs" => provision.inputs = read_inner_paths(reader, &what, value),
-            "roots" => {
+            ProvisionKey::MaxParallel => provision.max_parallel = reader.positive(&what, value),
+            ProvisionKey::Inputs => provision.inputs = read_inner_paths(reader, &what, value),
+            ProvisionKey::Roots => {
                 later(found, "`provision.roots`", entry.at);
                 read_inner_paths(reader, &what, value);
             }
-            "skip_if" | "receipt_file" => {
+            ProvisionKey::SkipIf | ProvisionKey::ReceiptFile => {
                 later(found, &what, entry.at);
                 if let Some(path) = reader.filled_text(&what, value) {
                     check_inner_path(reader, &what, &path);
                 }
             }
-            _ => reader.unknown_key("`provision`", entry, PROVISION_KEYS.into_iter()),
         }
     }
     Some(provision)
@@ -369,12 +387,16 @@ fn read_provision_choice(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Op
     if steps.is_empty() {
         reader
             .report
-            .error("empty-value", tree.at, format!("{what} is empty"))
+            .error(Code::EmptyValue, tree.at, format!("{what} is empty"))
             .hint("write `none` for nothing to do");
         return None;
     }
     if let Some(none) = steps.iter().find(|step| step.value == "none") {
-        reader.report.error("wrong-value", none.at, format!("`none` stands alone, not in a list of {what}"));
+        reader.report.error(
+            Code::WrongValue,
+            none.at,
+            format!("`none` stands alone, not in a list of {what}"),
+        );
         return None;
     }
     Some(ProvisionChoice::Steps(steps.into_iter().map(|text| step(text.value)).collect()))

@@ -6,24 +6,34 @@ use std::time::Duration;
 
 use regex::Regex;
 
+use super::code::Code;
+use super::excerpt::clip;
 use super::grammar::check_lane_name;
-use super::keys::NodeKey;
+use super::keys::{CheckKey, DependencyKey, FeedbackKey, NodeKey, RetryKey, VerifyKey};
 use super::model::{Access, On, Retry, RetryCause, SuccessCheck, Template, VERIFY_TIMEOUT_DEFAULT, Verify};
 use super::problem::Pos;
 use super::raw::{RawCheck, RawDependency, RawFeedback, RawKind, RawNode, RawVar, RawWorktree};
 use super::reader::{At, Reader};
-use super::source::Tree;
+use super::tree::Tree;
 use crate::ids::{ID_LENGTH_MAX, is_id};
 
 /// Longest id that fragments may make, in bytes: file names are made of it.
 const SPLICED_ID_LENGTH_MAX: usize = 200;
 
-const KINDS: &[(&str, RawKind)] = &[
+pub(super) const KINDS: &[(&str, RawKind)] = &[
     ("command", RawKind::Command),
     ("agent", RawKind::Agent),
     ("gate", RawKind::Gate),
     ("claude-run", RawKind::Agent),
 ];
+
+pub(super) const ACCESSES: &[(&str, Access)] = &[("write", Access::Write), ("read", Access::Read)];
+
+/// Whether a node goes on with the session of the one before it.
+pub(super) const HANDOFFS: &[(&str, bool)] = &[("artifact", false), ("session", true)];
+
+pub(super) const ENDINGS: &[(&str, On)] =
+    &[("passed", On::Passed), ("finished", On::Finished), ("failed", On::Failed)];
 
 /// How an agent asks before it acts; a closed set.
 pub(super) const PERMISSION_MODES: [&str; 6] =
@@ -33,7 +43,7 @@ pub(super) const PERMISSION_MODES: [&str; 6] =
 pub(super) fn read_node(reader: &mut Reader<'_>, tree: &Tree, spliced: bool) -> RawNode {
     let node = read(reader, "a node", tree, Place::Node { spliced });
     if tree.entries().is_some() && node.key(NodeKey::Id).is_none() {
-        reader.report.error("missing-key", tree.at, "this node has no `id`");
+        reader.report.error(Code::MissingKey, tree.at, "this node has no `id`");
     }
     node
 }
@@ -43,7 +53,7 @@ pub(super) fn read_defaults(reader: &mut Reader<'_>, tree: &Tree) -> RawNode {
     let node = read(reader, "`defaults`", tree, Place::Defaults);
     for (key, at) in node.keys.iter().filter(|(key, _)| key.is_own()) {
         let message = format!("`{}` belongs to one node and can't be a default", key.word());
-        reader.report.error("no-default", *at, message);
+        reader.report.error(Code::NoDefault, *at, message);
     }
     node
 }
@@ -62,7 +72,7 @@ fn read(reader: &mut Reader<'_>, whose: &str, tree: &Tree, place: Place) -> RawN
                 node.keys.push((key, entry.at));
                 read_key(reader, &mut node, key, &entry.value, place);
             }
-            None => reader.unknown_key(whose, entry, NodeKey::ALL.iter().map(|key| key.word())),
+            None => reader.unknown_key(whose, entry, NodeKey::words()),
         }
     }
     node.own_keys = node.keys.len();
@@ -81,8 +91,7 @@ fn read_key(reader: &mut Reader<'_>, node: &mut RawNode, key: NodeKey, value: &T
         NodeKey::DependsOn => node.depends_on = read_depends_on(reader, value),
         NodeKey::Worktree => node.worktree = read_worktree(reader, value, place),
         NodeKey::Access => {
-            let set = &[("write", Access::Write), ("read", Access::Read)];
-            node.access = reader.choice(what, set, value).map(|access| access.value);
+            node.access = reader.choice(what, ACCESSES, value).map(|access| access.value);
         }
         NodeKey::Cwd => node.cwd = reader.filled_text(what, value),
         NodeKey::Env => node.env = read_env(reader, value),
@@ -91,7 +100,7 @@ fn read_key(reader: &mut Reader<'_>, node: &mut RawNode, key: NodeKey, value: &T
         NodeKey::Retry => node.retry = read_retry(reader, value),
         NodeKey::Feedback => node.feedback = read_feedback(reader, value),
         NodeKey::Handoff => {
-            let handoff = reader.choice(what, &[("artifact", false), ("session", true)], value);
+            let handoff = reader.choice(what, HANDOFFS, value);
             node.wants_session = handoff.filter(|handoff| handoff.value).map(|handoff| handoff.at);
         }
         NodeKey::AllowedTools => drop(reader.texts(what, "tools", value)),
@@ -125,14 +134,12 @@ fn read_id(reader: &mut Reader<'_>, tree: &Tree, place: Place) -> Option<At<Stri
     } else {
         "a letter or digit first, then also `.`, `_` and `-`".to_owned()
     };
-    let shown: String = id.value.chars().take(80).collect();
-    reader.report.error("bad-id", id.at, format!("`{shown}` can't name a node: {rule}"));
+    let message = format!("`{}` can't name a node: {rule}", clip(&id.value));
+    reader.report.error(Code::BadId, id.at, message);
     None
 }
 
 fn read_depends_on(reader: &mut Reader<'_>, tree: &Tree) -> Vec<RawDependency> {
-    const ENDINGS: &[(&str, On)] =
-        &[("passed", On::Passed), ("finished", On::Finished), ("failed", On::Failed)];
     let mut found = Vec::new();
     for item in reader.list("`depends_on`", "ids", tree).unwrap_or_default() {
         let Some(entries) = item.entries() else {
@@ -143,14 +150,16 @@ fn read_depends_on(reader: &mut Reader<'_>, tree: &Tree) -> Vec<RawDependency> {
         };
         let (mut id, mut on) = (None, Some(On::Passed));
         for entry in entries {
-            match entry.key.as_str() {
-                "id" => id = reader.filled_text("`id` of a dependency", &entry.value),
-                "on" => on = reader.choice("`on`", ENDINGS, &entry.value).map(|on| on.value),
-                _ => reader.unknown_key("a dependency", entry, ["id", "on"].into_iter()),
+            match DependencyKey::of(&entry.key) {
+                Some(DependencyKey::Id) => id = reader.filled_text("`id` of a dependency", &entry.value),
+                Some(DependencyKey::On) => {
+                    on = reader.choice("`on`", ENDINGS, &entry.value).map(|on| on.value)
+                }
+                None => reader.unknown_key("a dependency", entry, DependencyKey::words()),
             }
         }
         if item.entry("id").is_none() {
-            reader.report.error("missing-key", item.at, "this dependency has no `id`");
+            reader.report.error(Code::MissingKey, item.at, "this dependency has no `id`");
         }
         if let Some(id) = id {
             found.push(RawDependency { id, on: on.unwrap_or_default() });
@@ -167,7 +176,7 @@ fn read_worktree(reader: &mut Reader<'_>, tree: &Tree, place: Place) -> Option<A
         ("per-node", Place::Node { .. }) => {
             reader
                 .report
-                .error("reserved-lane-name", name.at, "`worktree: per-node` is for `defaults`")
+                .error(Code::ReservedLaneName, name.at, "`worktree: per-node` is for `defaults`")
                 .hint("name the lane, or move `per-node` to `defaults`");
             return None;
         }
@@ -183,11 +192,15 @@ pub(super) fn read_env(reader: &mut Reader<'_>, tree: &Tree) -> Option<Vec<RawVa
     for entry in reader.map("`env`", tree)? {
         let name = &entry.key;
         if name.starts_with("OMG_") {
-            let message = format!("`{name}` can't be set: variables named `OMG_*` are omg's own");
-            reader.report.error("reserved-variable", entry.at, message);
+            let message = format!("`{}` can't be set: variables named `OMG_*` are omg's own", clip(name));
+            reader.report.error(Code::ReservedVariable, entry.at, message);
         } else if name.is_empty() || name.contains(['=', '\0']) {
-            reader.report.error("bad-variable", entry.at, format!("`{name}` can't name a variable"));
-        } else if let Some(text) = reader.text(&format!("the variable `{name}`"), &entry.value) {
+            reader.report.error(
+                Code::BadVariable,
+                entry.at,
+                format!("`{}` can't name a variable", clip(name)),
+            );
+        } else if let Some(text) = reader.text(&format!("the variable `{}`", clip(name)), &entry.value) {
             vars.push(RawVar { name: name.clone(), text });
         }
     }
@@ -198,26 +211,23 @@ fn read_check(reader: &mut Reader<'_>, tree: &Tree) -> Option<RawCheck> {
     let mut found = RawCheck { check: SuccessCheck::default(), ..RawCheck::default() };
     for entry in reader.map("`success_check`", tree)? {
         let value = &*entry.value;
-        match entry.key.as_str() {
-            "exit_zero" => {
+        match CheckKey::of(&entry.key) {
+            Some(CheckKey::ExitZero) => {
                 if let Some(exit_zero) = reader.boolean("`exit_zero`", value) {
                     found.check.exit_zero = exit_zero;
                 }
             }
-            "result_matches" => found.check.result_matches = read_regex(reader, "`result_matches`", value),
-            "verify" => read_verify(reader, &mut found, value),
-            _ => reader.unknown_key(
-                "`success_check`",
-                entry,
-                ["exit_zero", "result_matches", "verify"].into_iter(),
-            ),
+            Some(CheckKey::ResultMatches) => {
+                found.check.result_matches = read_regex(reader, "`result_matches`", value)
+            }
+            Some(CheckKey::Verify) => read_verify(reader, &mut found, value),
+            None => reader.unknown_key("`success_check`", entry, CheckKey::words()),
         }
     }
     Some(found)
 }
 
 fn read_verify(reader: &mut Reader<'_>, found: &mut RawCheck, tree: &Tree) {
-    const KEYS: [&str; 5] = ["command", "cwd", "timeout", "expect_exit", "output_matches"];
     let mut verify = Verify {
         command: Template::default(),
         cwd: None,
@@ -229,28 +239,28 @@ fn read_verify(reader: &mut Reader<'_>, found: &mut RawCheck, tree: &Tree) {
     for entry in entries {
         let value = &*entry.value;
         let what = format!("`verify.{}`", entry.key);
-        match entry.key.as_str() {
-            "command" => found.verify_command = reader.filled_text(&what, value),
-            "cwd" => found.verify_cwd = reader.filled_text(&what, value),
-            "timeout" => {
+        match VerifyKey::of(&entry.key) {
+            Some(VerifyKey::Command) => found.verify_command = reader.filled_text(&what, value),
+            Some(VerifyKey::Cwd) => found.verify_cwd = reader.filled_text(&what, value),
+            Some(VerifyKey::Timeout) => {
                 if let Some(limit) = reader.limit(&what, value) {
                     verify.timeout = limit.value;
                 }
             }
-            "expect_exit" => match reader.count(&what, 0, value) {
+            Some(VerifyKey::ExpectExit) => match reader.count(&what, 0, value) {
                 Some(code @ 0..=255) => verify.expect_exit = code as i32,
                 Some(code) => {
                     let message = format!("an exit status is at most 255, not {code}");
-                    reader.report.error("wrong-value", value.at, message);
+                    reader.report.error(Code::WrongValue, value.at, message);
                 }
                 None => {}
             },
-            "output_matches" => verify.output_matches = read_regex(reader, &what, value),
-            _ => reader.unknown_key("`verify`", entry, KEYS.into_iter()),
+            Some(VerifyKey::OutputMatches) => verify.output_matches = read_regex(reader, &what, value),
+            None => reader.unknown_key("`verify`", entry, VerifyKey::words()),
         }
     }
     if tree.entry("command").is_none() {
-        reader.report.error("missing-key", tree.at, "`verify` has no `command`");
+        reader.report.error(Code::MissingKey, tree.at, "`verify` has no `command`");
     }
     found.check.verify = Some(verify);
 }
@@ -263,7 +273,7 @@ fn read_regex(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Option<String
             let words = error.to_string();
             let reason = words.lines().last().unwrap_or_default().trim_start_matches("error: ");
             let message = format!("{what} is not a regular expression: {reason}");
-            reader.report.error("bad-regex", text.at, message);
+            reader.report.error(Code::BadRegex, text.at, message);
             None
         }
     }
@@ -274,49 +284,50 @@ fn read_retry(reader: &mut Reader<'_>, tree: &Tree) -> Option<Retry> {
     let mut retry = Retry { max: 0, on: Vec::new(), backoff: Duration::ZERO };
     for entry in reader.map("`retry`", tree)? {
         let value = &*entry.value;
-        match entry.key.as_str() {
-            "max" => retry.max = reader.count("`retry.max`", 0, value).unwrap_or_default(),
-            "on" => {
+        match RetryKey::of(&entry.key) {
+            Some(RetryKey::Max) => retry.max = reader.count("`retry.max`", 0, value).unwrap_or_default(),
+            Some(RetryKey::On) => {
                 let items = reader.list("`retry.on`", "causes", value).unwrap_or_default();
                 if value.items().is_some_and(<[_]>::is_empty) {
                     reader
                         .report
-                        .error("empty-value", value.at, "`retry.on` names no cause")
+                        .error(Code::EmptyValue, value.at, "`retry.on` names no cause")
                         .hint("leave `on` out to retry every cause");
                 }
                 let read =
                     items.iter().filter_map(|item| reader.choice("a cause of `retry.on`", &causes, item));
                 retry.on = read.map(|cause| cause.value).collect();
             }
-            "backoff" => {
+            Some(RetryKey::Backoff) => {
                 if let Some(backoff) = reader.duration("`retry.backoff`", value) {
                     retry.backoff = backoff.value;
                 }
             }
-            _ => reader.unknown_key("`retry`", entry, ["max", "on", "backoff"].into_iter()),
+            None => reader.unknown_key("`retry`", entry, RetryKey::words()),
         }
     }
     if tree.entry("max").is_none() {
-        reader.report.warning("retry-without-max", tree.at, "`retry` without `max` never retries");
+        reader.report.warning(Code::RetryWithoutMax, tree.at, "`retry` without `max` never retries");
     }
     Some(retry)
 }
 
 fn read_feedback(reader: &mut Reader<'_>, tree: &Tree) -> Option<RawFeedback> {
-    let mut rerun = None;
+    let (mut rerun, mut max) = (None, None);
     for entry in reader.map("`feedback`", tree)? {
-        match entry.key.as_str() {
-            "rerun" => rerun = reader.filled_text("`feedback.rerun`", &entry.value),
-            "max" => drop(reader.count("`feedback.max`", 1, &entry.value)),
-            _ => reader.unknown_key("`feedback`", entry, ["rerun", "max"].into_iter()),
+        match FeedbackKey::of(&entry.key) {
+            Some(FeedbackKey::Rerun) => rerun = reader.filled_text("`feedback.rerun`", &entry.value),
+            Some(FeedbackKey::Max) => max = reader.count("`feedback.max`", 1, &entry.value),
+            None => reader.unknown_key("`feedback`", entry, FeedbackKey::words()),
         }
     }
-    for key in ["rerun", "max"] {
+    for key in FeedbackKey::words() {
         if tree.entry(key).is_none() {
-            reader.report.error("missing-key", tree.at, format!("`feedback` has no `{key}`"));
+            reader.report.error(Code::MissingKey, tree.at, format!("`feedback` has no `{key}`"));
         }
     }
-    rerun.map(|rerun| RawFeedback { rerun })
+    // A `max` that was wrong has been reported; the arc itself is judged all the same.
+    rerun.map(|rerun| RawFeedback { rerun, max: max.unwrap_or(1) })
 }
 
 /// Puts what `node` does not say from `defaults` into it.

@@ -1,4 +1,5 @@
-//! The keys that a graph file may hold, once: the grammar reads by them and `planned` judges by them.
+//! The keys that a graph file may hold, once: the grammar reads by them, `planned` judges by them and
+//! `schema` describes them, each without a wildcard.
 
 macro_rules! keys {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal,)+ }) => {
@@ -17,6 +18,11 @@ macro_rules! keys {
                 match self {
                     $($name::$variant => $word,)+
                 }
+            }
+
+            /// Returns every key as it is written.
+            pub fn words() -> impl Iterator<Item = &'static str> + Clone {
+                $name::ALL.iter().map(|key| key.word())
             }
 
             /// Returns the key that is written `word`.
@@ -92,6 +98,104 @@ keys! {
         OutputMax = "output_max",
         Use = "use",
         With = "with",
+    }
+}
+
+keys! {
+    /// A key of an input.
+    InputKey {
+        Description = "description",
+        Default = "default",
+    }
+}
+
+keys! {
+    /// A key of `identity`.
+    IdentityKey {
+        Name = "name",
+        Email = "email",
+    }
+}
+
+keys! {
+    /// A key of `preflight`.
+    PreflightKey {
+        Tools = "tools",
+        Env = "env",
+        MinFree = "min_free",
+        Identity = "identity",
+        Baseline = "baseline",
+    }
+}
+
+keys! {
+    /// A key of an entry of `lanes`.
+    LaneKey {
+        Base = "base",
+        Provision = "provision",
+        Overlay = "overlay",
+        Ports = "ports",
+        Cleanup = "cleanup",
+    }
+}
+
+keys! {
+    /// A key of `provision`.
+    ProvisionKey {
+        Command = "command",
+        Timeout = "timeout",
+        Retry = "retry",
+        Roots = "roots",
+        When = "when",
+        MaxParallel = "max_parallel",
+        Inputs = "inputs",
+        SkipIf = "skip_if",
+        ReceiptFile = "receipt_file",
+    }
+}
+
+keys! {
+    /// A key of an entry of `depends_on`.
+    DependencyKey {
+        Id = "id",
+        On = "on",
+    }
+}
+
+keys! {
+    /// A key of `success_check`.
+    CheckKey {
+        ExitZero = "exit_zero",
+        ResultMatches = "result_matches",
+        Verify = "verify",
+    }
+}
+
+keys! {
+    /// A key of `verify`.
+    VerifyKey {
+        Command = "command",
+        Cwd = "cwd",
+        Timeout = "timeout",
+        ExpectExit = "expect_exit",
+        OutputMatches = "output_matches",
+    }
+}
+
+keys! {
+    /// A key of `retry`.
+    RetryKey {
+        Max = "max",
+        On = "on",
+        Backoff = "backoff",
+    }
+}
+
+keys! {
+    /// A key of `feedback`.
+    FeedbackKey {
+        Rerun = "rerun",
+        Max = "max",
     }
 }
 

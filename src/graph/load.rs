@@ -53,6 +53,10 @@ pub fn load(file: &str, text: &str, fragments: Fragments<'_>, trust: Trust) -> R
         let mut nodes = Vec::with_capacity(expanded.nodes.len());
         for node in &expanded.nodes {
             let raw = read_node(&mut Reader { report: &mut report }, &node.tree, node.cited_at.is_some());
+            // Enough has been said of what is no map.
+            if node.tree.entries().is_none() {
+                continue;
+            }
             let at = place(&raw, &node.tree);
             nodes.push(Placed { raw, at, cited_at: node.cited_at.unwrap_or(at) });
         }

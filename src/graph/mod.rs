@@ -7,8 +7,12 @@
 
 mod arcs;
 mod assemble;
+mod code;
 pub mod duration_ms;
+mod excerpt;
 mod expand;
+#[cfg(test)]
+mod expand_tests;
 mod fragment;
 mod grammar;
 mod grammar_node;
@@ -22,18 +26,25 @@ mod raw;
 mod reach;
 mod reader;
 mod resolve;
+mod schema;
+mod show;
 mod source;
 pub mod template;
 #[cfg(test)]
 mod tests;
 mod tokens;
 mod tools;
+mod tree;
 mod validate;
 
+pub use code::Code;
+pub use excerpt::{commands, visible};
 pub use expand::Fragments;
 pub use load::{Loaded, Trust, bind_inputs, load};
 pub use model::Graph;
-pub use problem::{Problem, Severity, render};
+pub use problem::{Problem, Severity};
 pub use resolve::artifact_variable;
+pub use schema::schema;
+pub use show::{render, render_some};
 pub use source::FILE_BYTES_MAX;
 pub use template::Quote;

@@ -66,8 +66,22 @@ pub struct GraphParts {
     pub lanes: Vec<Lane>,
     /// Nodes in file order; never empty.
     pub nodes: Vec<Node>,
+    /// Feedback arcs in file order (checked and shown, not run by this build).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub feedback: Vec<FeedbackArc>,
     /// What the file uses and this build can check but not run, in file order.
     pub later: Vec<LaterFeature>,
+}
+
+/// A bounded re-run of the path from one node to another, after the latter judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FeedbackArc {
+    /// The node that judges.
+    pub node: NodeIx,
+    /// The ancestor that is run again, with all between.
+    pub rerun: NodeIx,
+    /// How often at most; from 1.
+    pub max: u32,
 }
 
 /// A declared input.

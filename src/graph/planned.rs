@@ -2,15 +2,17 @@
 //!
 //! Judges trees, before the grammar reads them: a refusal comes before any other objection.
 
+use super::code::Code;
+use super::excerpt::clip;
 use super::keys::{GraphKey, NodeKey};
 use super::model::{AGENT_TIMEOUT_DEFAULT, OUTPUT_MAX_DEFAULT};
 use super::problem::{Pos, Report};
 use super::reader::{parse_duration, parse_size};
-use super::source::{Entry, Tree};
 use super::tools::whole_shell;
+use super::tree::{Entry, Tree};
 
 /// The code of every refusal.
-pub(super) const CODE: &str = "planned-refused";
+pub(super) const CODE: Code = Code::PlannedRefused;
 
 const RETRY_MAX: u32 = 2;
 const FEEDBACK_MAX: u32 = 2;
@@ -215,7 +217,7 @@ impl Judge<'_> {
         for tool in tools {
             let granted = tool.text().unwrap_or_default();
             if let Some(why) = whole_shell(granted) {
-                let message = format!("{who} may not have the tool `{granted}`: {why}");
+                let message = format!("{who} may not have the tool `{}`: {why}", clip(granted));
                 self.refuse(tool.at, message);
             }
         }
@@ -248,7 +250,9 @@ nodes:
 ";
 
     fn load_planned(text: &str) -> Result<(), Vec<Problem>> {
-        let none = |_: &str| -> Option<(String, String)> { panic!("a planned graph asked for a fragment") };
+        let none = |_: &str| -> Option<Result<(String, String), Box<Problem>>> {
+            panic!("a planned graph asked for a fragment")
+        };
         load("p.yaml", text, &none, Trust::Planned).map(|_| ())
     }
 

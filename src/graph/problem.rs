@@ -1,24 +1,30 @@
-//! What is wrong with a graph file, where it stands, and how it is shown.
+//! What is wrong with a graph file, and where it stands.
 //!
-//! Knows positions and words; nothing of YAML or of the grammar.
+//! Knows positions and words; nothing of YAML or of the grammar. How it is shown is `show`'s.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use serde::Serialize;
 
-/// Lines longer than this many bytes are named but not shown.
-const EXCERPT_BYTES_MAX: usize = 400;
+use super::code::Code;
+use super::excerpt::{Excerpt, clip, excerpt};
+use super::source::FILE_BYTES_MAX;
 
-/// Spellings are compared for this many problems; a wholly foreign file must not cost n² comparisons.
-const SUGGESTIONS_MAX: u32 = 30;
+/// Problems that are kept of one graph; a wholly foreign file must not fill the memory.
+const PROBLEMS_MAX: usize = 10_000;
+
+/// Longest message and hint, in bytes. Values are clipped where they are put in; this is for the rest.
+const MESSAGE_BYTES_MAX: usize = 4_000;
+
+/// Work spent on spellings, in characters compared with characters; a wholly foreign file must not
+/// cost n² comparisons.
+const COMPARED_MAX: usize = 20_000_000;
 
 /// One thing wrong with a graph file. Serialises as DESIGN.md section 14 names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// A stable kebab-case name for the kind of problem.
-    pub code: &'static str,
+    /// The kind of problem: a stable word.
+    pub code: Code,
     /// Whether the graph can be used all the same.
     pub severity: Severity,
     /// What is wrong, with the value that is; lower case, no full stop.
@@ -31,7 +37,7 @@ pub struct Problem {
     pub column: u32,
     /// The way out, where one is known.
     pub hint: Option<String>,
-    /// The line it stands in; `None` where that is too long to show.
+    /// The line it stands in, where the problem has a place in the text.
     #[serde(skip)]
     pub excerpt: Option<Excerpt>,
 }
@@ -46,73 +52,56 @@ pub enum Severity {
     Warning,
 }
 
-/// A line of a file with a stretch of it marked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Excerpt {
-    /// The line without its break.
-    pub text: String,
-    /// The marked bytes of `text`.
-    pub mark: Range<usize>,
-}
-
 impl Problem {
     /// Returns the problem of a file that can't be read at all.
     pub fn unreadable(file: String, reason: String) -> Problem {
-        Problem {
-            code: "unreadable",
-            severity: Severity::Error,
-            message: reason,
-            file,
-            line: 1,
-            column: 1,
-            hint: None,
-            excerpt: None,
+        Problem::whole(Code::Unreadable, file, reason)
+    }
+
+    /// Returns the problem of a file that has more bytes than are read.
+    pub fn too_large(file: String, bytes: u64) -> Problem {
+        let message = format!("the file has {bytes} bytes; a graph may have {FILE_BYTES_MAX} (8 MiB)");
+        Problem::whole(Code::FileTooLarge, file, message)
+    }
+
+    /// Returns the problem of a file whose bytes are no UTF-8, at the first that is not.
+    pub fn not_utf8(file: String, bytes: &[u8]) -> Problem {
+        if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = bytes {
+            let mut problem = Problem::whole(Code::NotText, file, "the file is UTF-16, not UTF-8".into());
+            problem.hint("save it as UTF-8");
+            return problem;
         }
+        // What is wrong is replaced; up to there both texts are alike.
+        let valid = bytes.utf8_chunks().next().map_or(0, |chunk| chunk.valid().len());
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(valid + 1_000)]);
+        let at = Pos::of_offset(0, &text, valid);
+        let mut problem =
+            Problem::whole(Code::NotText, file, format!("the byte 0x{:02x} is not UTF-8 here", bytes[valid]));
+        problem.hint("save the file as UTF-8");
+        Problem { line: at.line, column: at.column, excerpt: Some(excerpt(&text, at)), ..problem }
+    }
+
+    fn whole(code: Code, file: String, message: String) -> Problem {
+        let severity = Severity::Error;
+        Problem { code, severity, message, file, line: 1, column: 1, hint: None, excerpt: None }
     }
 
     /// Sets the way out.
     pub(super) fn hint(&mut self, hint: impl Into<String>) -> &mut Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(bounded(hint.into()));
         self
     }
 }
 
-/// Returns the problems as text for people, in the order given, a blank line between two.
-pub fn render(problems: &[Problem], color: bool) -> String {
-    let renderer = if color { Renderer::styled() } else { Renderer::plain() };
-    let mut text = String::new();
-    for problem in problems {
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        text.push_str(&renderer.render(&[group(problem)]));
-        text.push('\n');
-        if let Some(hint) = &problem.hint {
-            text.push_str(&format!("hint: {hint}\n"));
-        }
+/// Returns a message cut in its middle where it is too long for anyone to read.
+fn bounded(message: String) -> String {
+    if message.len() <= MESSAGE_BYTES_MAX {
+        return message;
     }
-    text
-}
-
-fn group(problem: &Problem) -> Group<'_> {
-    let level = match problem.severity {
-        Severity::Error => Level::ERROR,
-        Severity::Warning => Level::WARNING,
-    };
-    let title = level.primary_title(problem.message.as_str());
-    match &problem.excerpt {
-        Some(excerpt) => title.element(
-            Snippet::source(excerpt.text.as_str())
-                .line_start(problem.line as usize)
-                .path(problem.file.as_str())
-                .annotation(AnnotationKind::Primary.span(excerpt.mark.clone())),
-        ),
-        None => title.element(
-            Origin::path(problem.file.as_str())
-                .line(problem.line as usize)
-                .char_column(problem.column as usize),
-        ),
-    }
+    let half = MESSAGE_BYTES_MAX / 2;
+    let head = (0..=half).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0);
+    let tail = (message.len() - half..).find(|at| message.is_char_boundary(*at)).unwrap_or(message.len());
+    format!("{} … {}", &message[..head], &message[tail..])
 }
 
 /// A stretch of one of the files that a [`Report`] knows.
@@ -128,12 +117,37 @@ pub(super) struct Pos {
     pub end: u32,
 }
 
+impl Pos {
+    /// Returns the beginning of a file.
+    pub fn start_of(file: u16) -> Pos {
+        Pos { file, line: 1, column: 1, start: 0, end: 0 }
+    }
+
+    /// Returns the place of the character that begins at byte `offset` of a file's text.
+    pub fn of_offset(file: u16, text: &str, offset: usize) -> Pos {
+        let before = &text[..offset];
+        let begin = before.rfind(['\n', '\r']).map_or(0, |found| found + 1);
+        let breaks =
+            before.matches('\n').count() + before.matches('\r').count() - before.matches("\r\n").count();
+        Pos {
+            file,
+            line: breaks as u32 + 1,
+            column: before[begin..].chars().count() as u32 + 1,
+            start: offset as u32,
+            end: (offset + text[offset..].chars().next().map_or(0, char::len_utf8)) as u32,
+        }
+    }
+}
+
 /// Where problems are gathered while a file is read, and the files they point into.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     files: Vec<(String, Arc<str>)>,
     found: Vec<(Pos, Problem)>,
-    suggestions: u32,
+    has_errors: bool,
+    /// The last of those that are not kept, and how many there are.
+    dropped: Option<(Problem, usize)>,
+    compared: usize,
 }
 
 impl Report {
@@ -158,32 +172,33 @@ impl Report {
     }
 
     /// Notes an error and returns it, so that a hint can be given.
-    pub fn error(&mut self, code: &'static str, at: Pos, message: impl Into<String>) -> &mut Problem {
+    pub fn error(&mut self, code: Code, at: Pos, message: impl Into<String>) -> &mut Problem {
         self.add(Severity::Error, code, at, message.into())
     }
 
     /// Notes a warning and returns it, so that a hint can be given.
-    pub fn warning(&mut self, code: &'static str, at: Pos, message: impl Into<String>) -> &mut Problem {
+    pub fn warning(&mut self, code: Code, at: Pos, message: impl Into<String>) -> &mut Problem {
         self.add(Severity::Warning, code, at, message.into())
     }
 
     /// Returns the known word nearest to `word`, where one is near enough to be meant.
     pub fn nearest<'a>(&mut self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-        if self.suggestions == SUGGESTIONS_MAX || word.len() > 200 {
+        // Only a word that is not longer than a name may be is compared at all.
+        if self.compared > COMPARED_MAX || word.len() > 200 {
             return None;
         }
-        self.suggestions += 1;
-        nearest(word, known)
+        nearest_counted(word, known, &mut self.compared)
     }
 
     /// Returns whether nothing that forbids the use of the graph was found.
     pub fn is_clean(&self) -> bool {
-        self.found.iter().all(|(_, problem)| problem.severity != Severity::Error)
+        !self.has_errors
     }
 
-    /// Returns the problem found last.
-    pub fn last(&mut self) -> Option<&mut Problem> {
-        self.found.last_mut().map(|(_, problem)| problem)
+    /// Notes a problem of a file that could not be read as text.
+    pub fn foreign(&mut self, problem: Problem) {
+        let file = self.add_file(&problem.file, "");
+        self.keep(Pos::start_of(file), problem);
     }
 
     /// Returns everything found, each once, by file and position.
@@ -194,42 +209,74 @@ impl Report {
         });
         let mut problems: Vec<Problem> = self.found.into_iter().map(|(_, problem)| problem).collect();
         problems.dedup();
+        if let Some((last, count)) = self.dropped {
+            let message = format!("problems beyond the first {PROBLEMS_MAX} are not listed: {count} more");
+            problems.push(Problem::whole(Code::MoreProblems, last.file, message));
+        }
         problems
     }
 
     /// Returns what was found under one code, each once, by file and position.
-    pub fn finish_only(mut self, code: &'static str) -> Vec<Problem> {
+    pub fn finish_only(mut self, code: Code) -> Vec<Problem> {
         self.found.retain(|(_, problem)| problem.code == code);
         self.finish()
     }
 
-    fn add(&mut self, severity: Severity, code: &'static str, at: Pos, message: String) -> &mut Problem {
+    fn add(&mut self, severity: Severity, code: Code, at: Pos, message: String) -> &mut Problem {
         let (file, text) = &self.files[usize::from(at.file)];
+        let is_kept = self.found.len() < PROBLEMS_MAX;
         let problem = Problem {
             code,
             severity,
-            message,
+            message: bounded(message),
             file: file.clone(),
             line: at.line,
             column: at.column,
             hint: None,
-            excerpt: excerpt(text, at),
+            excerpt: is_kept.then(|| excerpt(text, at)),
         };
-        self.found.push((at, problem));
-        let (_, problem) = self.found.last_mut().expect("just pushed");
-        problem
+        self.keep(at, problem)
+    }
+
+    fn keep(&mut self, at: Pos, problem: Problem) -> &mut Problem {
+        self.has_errors |= problem.severity == Severity::Error;
+        if self.found.len() < PROBLEMS_MAX {
+            self.found.push((at, problem));
+            let (_, problem) = self.found.last_mut().expect("just pushed");
+            return problem;
+        }
+        let count = self.dropped.as_ref().map_or(0, |(_, count)| *count) + 1;
+        &mut self.dropped.insert((problem, count)).0
     }
 }
 
 /// Returns the word of `known` nearest to `word`, where one is near enough to be meant.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_counted(word, known, &mut 0)
+}
+
+/// The same; adds to `compared` what it cost.
+fn nearest_counted<'a>(
+    word: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    compared: &mut usize,
+) -> Option<&'a str> {
     let length = word.chars().count();
     let most = (length / 3).max(1);
     let lower = word.to_lowercase();
     known
         .into_iter()
-        .filter(|other| other.chars().count().abs_diff(length) <= most && *other != word)
-        .map(|other| (strsim::damerau_levenshtein(&lower, &other.to_lowercase()), other))
+        .filter(|other| {
+            *compared += 1;
+            other.chars().count().abs_diff(length) <= most && *other != word
+        })
+        .collect::<Vec<_>>()
+        .into_iter()
+        .map_while(|other| {
+            *compared += length * other.len();
+            (*compared <= COMPARED_MAX)
+                .then(|| (strsim::damerau_levenshtein(&lower, &other.to_lowercase()), other))
+        })
         .filter(|(distance, _)| *distance <= most)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, other)| other)
@@ -237,7 +284,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// Returns words as a list for people: `` `a`, `b` or `c` ``.
 pub(super) fn list_or<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    let words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
+    let words: Vec<String> = words.into_iter().map(|word| format!("`{}`", clip(word))).collect();
     match words.split_last() {
         Some((last, [])) => last.clone(),
         Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
@@ -245,33 +292,10 @@ pub(super) fn list_or<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     }
 }
 
-fn excerpt(text: &str, at: Pos) -> Option<Excerpt> {
-    let (start, end) = (at.start as usize, at.end as usize);
-    // Bytes are searched, not characters: the windows may cut one in half.
-    let bytes = text.as_bytes();
-    let from = start.saturating_sub(EXCERPT_BYTES_MAX);
-    let begin = match bytes[from..start].iter().rposition(|byte| *byte == b'\n') {
-        Some(found) => from + found + 1,
-        None if from == 0 => 0,
-        None => return None,
-    };
-    let until = (start + EXCERPT_BYTES_MAX).min(bytes.len());
-    let stop = match bytes[start..until].iter().position(|byte| *byte == b'\n') {
-        Some(found) => start + found,
-        None if until == bytes.len() => until,
-        None => return None,
-    };
-    let line = text[begin..stop].trim_end_matches('\r');
-    // A token's length is that of its text; where the file spells it with escapes, the end may be off.
-    let boundary = |at: usize| (at.min(line.len())..line.len()).find(|at| line.is_char_boundary(*at));
-    let [mark_start, mark_end] =
-        [start, end.clamp(start, stop)].map(|at| boundary(at - begin).unwrap_or(line.len()));
-    Some(Excerpt { text: line.to_owned(), mark: mark_start..mark_end })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::show::render;
 
     fn report() -> Report {
         let mut report = Report::default();
@@ -284,7 +308,7 @@ mod tests {
         let mut report = report();
         let at = Pos { file: 0, line: 2, column: 30, start: 39, end: 43 };
         report
-            .error("unknown-node", at, "node `ä` depends on `lnit`, which is not in this graph")
+            .error(Code::UnknownNode, at, "node `ä` depends on `lnit`, which is not in this graph")
             .hint("did you mean `lint`?");
         let text = render(&report.finish(), false);
         let expected = "\
@@ -301,7 +325,7 @@ hint: did you mean `lint`?
     #[test]
     fn colour_is_asked_for() {
         let mut report = report();
-        report.warning("w", Pos { file: 0, line: 1, column: 1, start: 0, end: 4 }, "m");
+        report.warning(Code::UnusedLane, Pos { file: 0, line: 1, column: 1, start: 0, end: 4 }, "m");
         let problems = report.finish();
         assert!(render(&problems, true).contains('\u{1b}'));
         assert!(!render(&problems, false).contains('\u{1b}'));
@@ -310,21 +334,60 @@ hint: did you mean `lint`?
     #[test]
     fn json_has_exactly_the_fields_of_the_contract() {
         let mut report = report();
-        report.error("c", Pos { file: 0, line: 1, column: 7, start: 6, end: 7 }, "m");
+        report.error(Code::Cycle, Pos { file: 0, line: 1, column: 7, start: 6, end: 7 }, "m");
         assert_eq!(
             serde_json::to_string(&report.finish()).unwrap(),
-            r#"[{"code":"c","severity":"error","message":"m","file":"ci.yaml","line":1,"column":7,"hint":null}]"#
+            r#"[{"code":"cycle","severity":"error","message":"m","file":"ci.yaml","line":1,"column":7,"hint":null}]"#
         );
     }
 
     #[test]
-    fn a_line_too_long_to_show_is_still_named() {
+    fn a_long_line_is_shortened_and_the_place_stays_true() {
         let mut report = Report::default();
         let file = report.add_file("one.json", &"x".repeat(100_000));
-        report.error("c", Pos { file, line: 1, column: 50_001, start: 50_000, end: 50_001 }, "m");
+        report.error(Code::Cycle, Pos { file, line: 1, column: 50_001, start: 50_000, end: 50_001 }, "m");
         let text = render(&report.finish(), false);
-        assert!(text.contains("one.json:1:50001"), "{text}");
-        assert!(text.len() < 200, "{text}");
+        let side = "x".repeat(60);
+        let caret = format!("  | {}^\n", " ".repeat(61));
+        assert!(text.contains("one.json:1:50001") && text.ends_with(&caret), "{text}");
+        assert!(text.contains(&format!("1 | …{side}x{side}…\n")), "{text}");
+    }
+
+    #[test]
+    fn what_is_too_much_is_counted() {
+        let mut report = report();
+        for line in 0..PROBLEMS_MAX as u32 + 3 {
+            report
+                .error(Code::Cycle, Pos { file: 0, line, column: 1, start: 0, end: 1 }, "m".repeat(5_000))
+                .hint("h".repeat(5_000));
+        }
+        let problems = report.finish();
+        assert_eq!(problems.len(), PROBLEMS_MAX + 1);
+        let last = &problems[PROBLEMS_MAX];
+        assert_eq!((last.code, last.line), (Code::MoreProblems, 1));
+        assert!(last.message.contains("not listed: 3 more"), "{}", last.message);
+        assert!(problems.iter().all(|problem| problem.message.len() < 4_100));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_have_a_place() {
+        let place = |bytes: &[u8]| {
+            let problem = Problem::not_utf8("g".into(), bytes);
+            (problem.line, problem.column, problem.message)
+        };
+        assert_eq!(place(b"a\r\n\xc3\xa9\xff: 1\n"), (2, 2, "the byte 0xff is not UTF-8 here".into()));
+        assert_eq!(place(b"\xff\xfea\0").2, "the file is UTF-16, not UTF-8");
+        assert_eq!(place(b"\x80").0, 1);
+    }
+
+    #[test]
+    fn spellings_cost_a_bounded_amount() {
+        let known: Vec<String> = (0..20_000).map(|at| format!("{at:0>64}")).collect();
+        let mut report = report();
+        for _ in 0..1_000 {
+            report.nearest(&"1".repeat(64), known.iter().map(String::as_str));
+        }
+        assert!(report.compared < COMPARED_MAX + 100_000, "{}", report.compared);
     }
 
     #[test]

@@ -118,6 +118,7 @@ pub(super) struct RawDependency {
 #[derive(Clone, Debug)]
 pub(super) struct RawFeedback {
     pub rerun: At<String>,
+    pub max: u32,
 }
 
 /// A `success_check`; the templates of `verify` are empty in `check` and stand beside it.

@@ -2,7 +2,7 @@
 //!
 //! Works on plain indices, without recursion, also where there are cycles.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use petgraph::graph::{DiGraph, NodeIndex};
 
@@ -129,8 +129,69 @@ impl Reach {
         above
     }
 
+    /// Returns, for each group of nodes, the first node in file order that `is_asked` and has two ancestors
+    /// in the group, with two of them.
+    pub fn below_two(
+        &self,
+        groups: &[Vec<u32>],
+        is_asked: impl Fn(u32) -> bool,
+    ) -> Vec<Option<(u32, u32, u32)>> {
+        let mut answers = vec![None; groups.len()];
+        let mut small: Vec<usize> = Vec::new();
+        for (at, group) in groups.iter().enumerate() {
+            if group.len() > CHUNK {
+                answers[at] = self.below_two_of(group).into_iter().find(|(node, ..)| is_asked(*node));
+            } else {
+                small.push(at);
+            }
+        }
+        while !small.is_empty() {
+            let mut members = 0;
+            let taken = small
+                .iter()
+                .take_while(|at| {
+                    members += groups[**at].len();
+                    members <= CHUNK
+                })
+                .count();
+            let chunk: Vec<usize> = small.drain(..taken).collect();
+            self.below_two_in_chunk(groups, &chunk, &is_asked, &mut answers);
+        }
+        answers
+    }
+
+    /// The same for some of the groups, which have no more than [`CHUNK`] members together.
+    fn below_two_in_chunk(
+        &self,
+        groups: &[Vec<u32>],
+        chunk: &[usize],
+        is_asked: impl Fn(u32) -> bool,
+        answers: &mut [Option<(u32, u32, u32)>],
+    ) {
+        let members: Vec<(usize, u32)> =
+            chunk.iter().flat_map(|at| groups[*at].iter().map(|node| (*at, *node))).collect();
+        let above = self.marks_above(&members.iter().map(|(_, node)| vec![*node]).collect::<Vec<_>>());
+        let mut open = chunk.len();
+        for (node, words) in above.iter().enumerate().filter(|(node, _)| is_asked(*node as u32)) {
+            let mut last: Option<(usize, u32)> = None;
+            for (at, member) in bits(words).map(|bit| members[bit]) {
+                match last {
+                    Some((same, first)) if same == at && answers[at].is_none() => {
+                        answers[at] = Some((node as u32, first, member));
+                        open -= 1;
+                    }
+                    _ => {}
+                }
+                last = Some((at, member));
+            }
+            if open == 0 {
+                return;
+            }
+        }
+    }
+
     /// Returns the nodes that have two ancestors among `marked`, in file order, each with two of them.
-    pub fn below_two(&self, marked: &[u32]) -> Vec<(u32, u32, u32)> {
+    fn below_two_of(&self, marked: &[u32]) -> Vec<(u32, u32, u32)> {
         let mut is_marked = vec![false; self.before.len()];
         marked.iter().for_each(|node| is_marked[*node as usize] = true);
         let mut above: Vec<[Option<u32>; 2]> = vec![[None; 2]; self.before.len()];
@@ -153,14 +214,25 @@ impl Reach {
     }
 
     /// Returns every node on a path from `first` to `last`, both included; empty where there is none.
-    pub fn between(&self, first: u32, last: u32, after: &[Vec<u32>]) -> Vec<u32> {
-        let forward = walk(first, after);
-        let mut both: Vec<u32> = walk(last, &self.before);
-        let mut is_ahead = vec![false; self.before.len()];
-        forward.iter().for_each(|node| is_ahead[*node as usize] = true);
-        both.retain(|node| is_ahead[*node as usize]);
-        both.sort_unstable();
-        both
+    ///
+    /// `place` is [`Reach::places`]: what comes before `first` in it is not looked at.
+    pub fn between(&self, first: u32, last: u32, after: &[Vec<u32>], place: &[u32]) -> Vec<u32> {
+        let begin = place[first as usize];
+        let back = walk(last, &self.before, |node| place[node as usize] >= begin);
+        walk(first, after, |node| back.contains(&node))
+            .into_iter()
+            .filter(|node| back.contains(node))
+            .collect()
+    }
+
+    /// Returns for each node its place in an order in which all that a node waits for comes before it;
+    /// nodes that wait for each other share one.
+    pub fn places(&self) -> Vec<u32> {
+        let mut places = vec![0; self.before.len()];
+        for (place, group) in self.groups.iter().enumerate() {
+            group.iter().for_each(|node| places[*node as usize] = place as u32);
+        }
+        places
     }
 
     /// Returns, for each node, what waits for it.
@@ -177,20 +249,32 @@ fn join(into: &mut [u64; WORDS], from: &[u64; WORDS]) {
     into.iter_mut().zip(from).for_each(|(into, from)| *into |= from);
 }
 
-fn walk(start: u32, edges: &[Vec<u32>]) -> Vec<u32> {
-    let mut seen = vec![false; edges.len()];
-    seen[start as usize] = true;
-    let mut found = vec![start];
-    let mut at = 0;
-    while let Some(node) = found.get(at).copied() {
-        at += 1;
-        for next in &edges[node as usize] {
-            if !std::mem::replace(&mut seen[*next as usize], true) {
-                found.push(*next);
+/// Returns what can be come to from `start` through nodes that may be entered, `start` included.
+fn walk(start: u32, edges: &[Vec<u32>], may_enter: impl Fn(u32) -> bool) -> BTreeSet<u32> {
+    let mut found = BTreeSet::from([start]);
+    let mut open = vec![start];
+    while let Some(node) = open.pop() {
+        for next in edges[node as usize].iter().filter(|next| may_enter(**next)) {
+            if found.insert(*next) {
+                open.push(*next);
             }
         }
     }
     found
+}
+
+/// Returns the numbers of the bits that are set, in order.
+fn bits(words: &[u64; WORDS]) -> impl Iterator<Item = usize> + '_ {
+    words.iter().enumerate().flat_map(|(at, word)| {
+        let mut rest = *word;
+        std::iter::from_fn(move || {
+            let bit = rest.trailing_zeros() as usize;
+            (rest != 0).then(|| {
+                rest &= rest - 1;
+                at * 64 + bit
+            })
+        })
+    })
 }
 
 #[cfg(test)]
@@ -221,8 +305,28 @@ mod tests {
     fn what_lies_between_two_nodes_is_the_body_of_an_arc() {
         // 0 → 1 → 3, 0 → 2 → 3, and 4 beside.
         let reach = Reach::new(vec![vec![], vec![0], vec![0], vec![1, 2], vec![0]]);
-        assert_eq!(reach.between(0, 3, &reach.after()), [0, 1, 2, 3]);
-        assert_eq!(reach.between(1, 3, &reach.after()), [1, 3]);
-        assert!(reach.between(4, 3, &reach.after()).is_empty());
+        let between = |first, last| reach.between(first, last, &reach.after(), &reach.places());
+        assert_eq!(between(0, 3), [0, 1, 2, 3]);
+        assert_eq!(between(1, 3), [1, 3]);
+        assert!(between(4, 3).is_empty() && between(3, 1).is_empty());
+        assert_eq!(between(3, 3), [3]);
+    }
+
+    #[test]
+    fn two_ancestors_of_one_group_are_found_whatever_the_size_of_groups() {
+        // Pairs 2n, 2n + 1 come before 10_000 + n each; the last node waits for all of the first thousand.
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); 10_000];
+        before.extend((0..5_000).map(|at| if at % 2 == 0 { vec![2 * at, 2 * at + 1] } else { vec![2 * at] }));
+        before.push((0..1_000).collect());
+        let reach = Reach::new(before);
+        let mut groups: Vec<Vec<u32>> = (0..5_000).map(|at| vec![2 * at, 2 * at + 1]).collect();
+        groups.push((0..10_000).step_by(4).collect());
+        let found = reach.below_two(&groups, |_| true);
+        assert_eq!(found[0], Some((10_000, 0, 1)));
+        assert_eq!(found[1], Some((15_000, 2, 3)));
+        assert_eq!(found[4_998], Some((14_998, 9_996, 9_997)));
+        assert_eq!(found[4_999], None);
+        assert_eq!(found[5_000], Some((15_000, 0, 4)));
+        assert_eq!(reach.below_two(&groups, |node| node == 15_000)[0], Some((15_000, 0, 1)));
     }
 }

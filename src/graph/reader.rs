@@ -6,8 +6,10 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::code::Code;
+use super::excerpt::clip;
 use super::problem::{Pos, Report, list_or};
-use super::source::{Entry, Tree};
+use super::tree::{Entry, Tree};
 
 /// A value with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +29,7 @@ impl Reader<'_> {
     pub fn text(&mut self, what: &str, tree: &Tree) -> Option<At<String>> {
         match tree.text() {
             Some(text) if text.contains('\0') => {
-                self.report.error("wrong-value", tree.at, format!("{what} holds a null byte"));
+                self.report.error(Code::WrongValue, tree.at, format!("{what} holds a null byte"));
                 None
             }
             Some(text) => Some(At { at: tree.at, value: text.to_owned() }),
@@ -39,7 +41,7 @@ impl Reader<'_> {
     pub fn filled_text(&mut self, what: &str, tree: &Tree) -> Option<At<String>> {
         let text = self.text(what, tree)?;
         if text.value.trim().is_empty() {
-            self.report.error("empty-value", tree.at, format!("{what} is empty"));
+            self.report.error(Code::EmptyValue, tree.at, format!("{what} is empty"));
             return None;
         }
         Some(text)
@@ -62,14 +64,14 @@ impl Reader<'_> {
             }
             Some(number) if number < i64::from(least) => {
                 self.report.error(
-                    "wrong-value",
+                    Code::WrongValue,
                     tree.at,
                     format!("{what} is at least {least}, not {number}"),
                 );
                 None
             }
             Some(number) => {
-                self.report.error("wrong-value", tree.at, format!("{what} is too large: {number}"));
+                self.report.error(Code::WrongValue, tree.at, format!("{what} is too large: {number}"));
                 None
             }
             None => self.wrong_type(what, "a whole number", tree),
@@ -96,7 +98,7 @@ impl Reader<'_> {
             Some(number) if f64::is_finite(number) && number >= 0.0 => Some(number),
             Some(_) => {
                 let message = format!("{what} is an amount of at least 0, not {}", tree.what());
-                self.report.error("wrong-value", tree.at, message);
+                self.report.error(Code::WrongValue, tree.at, message);
                 None
             }
             None => self.wrong_type(what, "a number of dollars", tree),
@@ -109,9 +111,11 @@ impl Reader<'_> {
         match parse_duration(text) {
             Some(value) => Some(At { at: tree.at, value }),
             None => {
-                let message = format!("{what} takes a duration like `45m`, `1h30m` or `500ms`, not `{text}`");
-                let problem = self.report.error("wrong-duration", tree.at, message);
+                let message =
+                    format!("{what} takes a duration like `45m`, `1h30m` or `500ms`, not `{}`", clip(text));
+                let problem = self.report.error(Code::WrongDuration, tree.at, message);
                 if text.parse::<f64>().is_ok_and(|number| number > 0.0) {
+                    let text = clip(text);
                     problem.hint(format!("a number needs its unit: `{text}s` or `{text}m`"));
                 }
                 None
@@ -123,7 +127,7 @@ impl Reader<'_> {
     pub fn limit(&mut self, what: &str, tree: &Tree) -> Option<At<Duration>> {
         let limit = self.duration(what, tree)?;
         if limit.value.is_zero() {
-            self.report.error("wrong-value", tree.at, format!("{what} is longer than nothing"));
+            self.report.error(Code::WrongValue, tree.at, format!("{what} is longer than nothing"));
             return None;
         }
         Some(limit)
@@ -135,10 +139,12 @@ impl Reader<'_> {
         match parse_size(text) {
             Some(value) if value > 0 => Some(At { at: tree.at, value }),
             _ => {
-                let message =
-                    format!("{what} takes a size like `64MiB`, `1GiB` or a number of bytes, not `{text}`");
+                let message = format!(
+                    "{what} takes a size like `64MiB`, `1GiB` or a number of bytes, not `{}`",
+                    clip(text)
+                );
                 self.report
-                    .error("wrong-size", tree.at, message)
+                    .error(Code::WrongSize, tree.at, message)
                     .hint("the units are `KiB`, `MiB`, `GiB` and `TiB`");
                 None
             }
@@ -155,8 +161,8 @@ impl Reader<'_> {
             return Some(At { at: tree.at, value: *value });
         }
         let near = self.report.nearest(text, words());
-        let message = format!("{what} is {}, not `{text}`", list_or(words()));
-        let problem = self.report.error("unknown-value", tree.at, message);
+        let message = format!("{what} is {}, not `{}`", list_or(words()), clip(text));
+        let problem = self.report.error(Code::UnknownValue, tree.at, message);
         if let Some(near) = near {
             problem.hint(format!("did you mean `{near}`?"));
         }
@@ -167,9 +173,10 @@ impl Reader<'_> {
     pub fn list<'t>(&mut self, what: &str, of: &str, tree: &'t Tree) -> Option<&'t [Rc<Tree>]> {
         let items = tree.items();
         if items.is_none() {
-            self.wrong_type::<()>(what, &format!("a list of {of}"), tree);
-            if let Some(text) = tree.text().filter(|text| !text.contains(['\n', ','])) {
-                self.last_hint(format!("write `[{text}]`"));
+            let message = format!("{what} takes a list of {of}, not {}", tree.what());
+            let problem = self.report.error(Code::WrongType, tree.at, message);
+            if let Some(text) = tree.text().filter(|text| !text.contains(['\n', ',', ' '])) {
+                problem.hint(format!("write `[{}]`", clip(text)));
             }
         }
         items
@@ -207,8 +214,8 @@ impl Reader<'_> {
         known: impl Iterator<Item = &'k str> + Clone,
     ) {
         let near = self.report.nearest(&entry.key, known.clone());
-        let message = format!("{whose} has no key `{}`", entry.key);
-        let problem = self.report.error("unknown-key", entry.at, message);
+        let message = format!("{whose} has no key `{}`", clip(&entry.key));
+        let problem = self.report.error(Code::UnknownKey, entry.at, message);
         match near {
             Some(near) => problem.hint(format!("did you mean `{near}`?")),
             None => problem.hint(format!("it takes {}", list_or(known))),
@@ -217,14 +224,8 @@ impl Reader<'_> {
 
     /// Says that a value is of another type than it should be.
     pub fn wrong_type<T>(&mut self, what: &str, wanted: &str, tree: &Tree) -> Option<T> {
-        self.report.error("wrong-type", tree.at, format!("{what} takes {wanted}, not {}", tree.what()));
+        self.report.error(Code::WrongType, tree.at, format!("{what} takes {wanted}, not {}", tree.what()));
         None
-    }
-
-    fn last_hint(&mut self, hint: String) {
-        if let Some(problem) = self.report.last() {
-            problem.hint(hint);
-        }
     }
 }
 

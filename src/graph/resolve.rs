@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
 
+use super::code::Code;
+use super::excerpt::clip;
 use super::model::{Input, Piece, Template};
 use super::problem::{Pos, Report, list_or};
 use super::raw::RawText;
-use super::template::{Stretch, TOKENS, Token, stretches, token, token_place};
+use super::template::{Stretch, TOKENS, Token, TokenPlaces, stretches, token};
 use crate::ids::{LaneIx, NodeIx};
 
 /// What a name in a token or a `depends_on` can mean.
@@ -36,8 +38,11 @@ impl Names {
             // A node can't be meant by what it says itself.
             let is_own = |name: &str| who.contains(&format!("`{name}`"));
             let near = report.nearest(id, self.nodes.keys().map(String::as_str).filter(|name| !is_own(name)));
-            let problem =
-                report.error("unknown-node", at, format!("{who} `{id}`, which is not in this graph"));
+            let problem = report.error(
+                Code::UnknownNode,
+                at,
+                format!("{who} `{}`, which is not in this graph", clip(id)),
+            );
             if let Some(near) = near {
                 problem.hint(format!("did you mean `{near}`?"));
             }
@@ -55,17 +60,18 @@ impl Names {
             return resolved;
         }
         let source = report.text(text.at.file);
+        let mut places = TokenPlaces::new(&source, text);
         for stretch in stretches(&text.value) {
             match stretch {
                 Stretch::Text(literal) => resolved.template.0.push(Piece::Text(literal.into_owned())),
                 Stretch::Unclosed { offset } => {
-                    let at = token_place(&source, text, offset, 2);
+                    let at = places.next(offset, 2);
                     report
-                        .error("unclosed-token", at, "`{{` has no `}}` after it")
+                        .error(Code::UnclosedToken, at, "`{{` has no `}}` after it")
                         .hint("write `{{{{` for a literal `{{`");
                 }
                 Stretch::Token { body, offset } => {
-                    let at = token_place(&source, text, offset, body.len() + 4);
+                    let at = places.next(offset, body.len() + 4);
                     if let Some(piece) = self.piece(report, body, at, is_command) {
                         resolved.template.0.push(piece.clone());
                         resolved.tokens.push((piece, at));
@@ -85,18 +91,19 @@ impl Names {
             Token::Input(name) if self.inputs.contains_key(name) => Some(Piece::Input(name.to_owned())),
             Token::Input(name) => {
                 let near = report.nearest(name, self.inputs.keys().map(String::as_str));
-                let message = format!("`{{{{ inputs.{name} }}}}`: the graph declares no input `{name}`");
-                let problem = report.error("unknown-input", at, message);
+                let shown = clip(name);
+                let message = format!("`{{{{ inputs.{shown} }}}}`: the graph declares no input `{shown}`");
+                let problem = report.error(Code::UnknownInput, at, message);
                 match near {
                     Some(near) => problem.hint(format!("did you mean `{near}`?")),
-                    None => problem.hint(format!("add `{name}` to `inputs`")),
+                    None => problem.hint(format!("add `{shown}` to `inputs`")),
                 };
                 None
             }
             Token::Artifact { id, inline } => {
                 let node = self.node(report, "this token reads the result of", id, at)?;
                 if inline && is_command {
-                    self.produced_text_in_command(report, "artifacts-inline-in-command", id, at);
+                    self.produced_text_in_command(report, Code::ArtifactsInlineInCommand, id, at);
                     return None;
                 }
                 Some(if inline { Piece::ArtifactText(node) } else { Piece::ArtifactPath(node) })
@@ -104,7 +111,7 @@ impl Names {
             Token::Feedback(id) => {
                 let node = self.node(report, "this token reads the feedback of", id, at)?;
                 if is_command {
-                    self.produced_text_in_command(report, "feedback-in-command", id, at);
+                    self.produced_text_in_command(report, Code::FeedbackInCommand, id, at);
                     return None;
                 }
                 Some(Piece::Feedback(node))
@@ -116,8 +123,8 @@ impl Names {
             Token::OtherLaneBranch(name) => self.lane(report, name, at).map(Piece::OtherLaneBranch),
             Token::OtherLanePath(name) => self.lane(report, name, at).map(Piece::OtherLanePath),
             Token::With(name) => {
-                let message = format!("`{{{{ with.{name} }}}}` means something in a fragment only");
-                report.error("unknown-token", at, message);
+                let message = format!("`{{{{ with.{} }}}}` means something in a fragment only", clip(name));
+                report.error(Code::UnknownToken, at, message);
                 None
             }
         }
@@ -127,7 +134,8 @@ impl Names {
         let found = self.lanes.get(name).copied();
         if found.is_none() {
             let near = report.nearest(name, self.lanes.keys().map(String::as_str));
-            let problem = report.error("unknown-lane", at, format!("no node works in a lane `{name}`"));
+            let problem =
+                report.error(Code::UnknownLane, at, format!("no node works in a lane `{}`", clip(name)));
             if let Some(near) = near {
                 problem.hint(format!("did you mean `{near}`?"));
             }
@@ -135,7 +143,7 @@ impl Names {
         found
     }
 
-    fn produced_text_in_command(&self, report: &mut Report, code: &'static str, id: &str, at: Pos) {
+    fn produced_text_in_command(&self, report: &mut Report, code: Code, id: &str, at: Pos) {
         let message =
             format!("the text that `{id}` produced would be read by a shell as part of this command");
         let hint = format!(
@@ -159,9 +167,11 @@ fn unknown_token(report: &mut Report, body: &str, at: Pos) {
     let (kind, rest) = body.split_once('.').unwrap_or((body, ""));
     let kinds = ["inputs", "artifacts", "feedback", "run", "lane", "lanes"];
     let near = report.nearest(kind.trim(), kinds).filter(|near| *near != kind.trim());
-    let problem = report.error("unknown-token", at, format!("`{{{{ {shown} }}}}` is no token"));
+    let problem = report.error(Code::UnknownToken, at, format!("`{{{{ {shown} }}}}` is no token"));
     match near {
-        Some(near) if !rest.is_empty() => problem.hint(format!("did you mean `{{{{ {near}.{rest} }}}}`?")),
+        Some(near) if !rest.is_empty() => {
+            problem.hint(format!("did you mean `{{{{ {near}.{} }}}}`?", clip(rest)))
+        }
         _ => problem.hint(format!("tokens are {}; write `{{{{{{{{` for a literal `{{{{`", list_or(TOKENS))),
     };
 }

@@ -11,7 +11,10 @@ use serde_yaml::granit_parser::{
     ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span, StructureStyle, Tag,
 };
 
-use super::problem::{Pos, Report};
+use super::code::Code;
+use super::excerpt::clip;
+use super::problem::{Pos, Problem, Report};
+use super::tree::{Entry, Size, Tree, Value};
 
 /// Largest file that is read, in bytes: 8 MiB.
 pub const FILE_BYTES_MAX: usize = 8 << 20;
@@ -19,100 +22,14 @@ pub const FILE_BYTES_MAX: usize = 8 << 20;
 /// Deepest nesting, aliases included. The grammar needs seven; trees are dropped by recursion.
 const HEIGHT_MAX: u16 = 100;
 
+/// Most values, keys among them, that a file may hold. No graph of 8 MiB that runs anything has as many.
+const VALUES_MAX: u32 = 2_500_000;
+
 /// Most values that aliases may repeat, in all.
 const REPEATED_VALUES_MAX: u64 = 1_000_000;
 
-/// A value with its place. Shared wherever an alias repeats it.
-#[derive(Debug)]
-pub(super) struct Tree {
-    /// Where it was written; for an alias the place of the anchor.
-    pub at: Pos,
-    pub value: Value,
-    height: u16,
-    size: u64,
-}
-
-#[derive(Debug)]
-pub(super) enum Value {
-    /// A scalar: its text, and whether it was written without quotes (only then is `~` a null).
-    Text {
-        text: String,
-        plain: bool,
-    },
-    List(Vec<Rc<Tree>>),
-    Map(Vec<Entry>),
-}
-
-/// One key of a map with its value. Keys of a map are unique.
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub key: String,
-    pub at: Pos,
-    pub value: Rc<Tree>,
-}
-
-impl Tree {
-    /// Returns a tree made by substitution, with the place of what it stands for.
-    pub fn made(at: Pos, value: Value) -> Rc<Tree> {
-        let (height, size) = measure(&value);
-        Rc::new(Tree { at, value, height, size })
-    }
-
-    /// Returns whether this is an unquoted null: nothing, `~` or `null`.
-    pub fn is_null(&self) -> bool {
-        matches!(&self.value, Value::Text { text, plain: true }
-            if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
-    }
-
-    /// Returns the text of a scalar that is not null; numbers and booleans as they were written.
-    pub fn text(&self) -> Option<&str> {
-        match &self.value {
-            Value::Text { text, .. } if !self.is_null() => Some(text),
-            _ => None,
-        }
-    }
-
-    /// Returns the text of an unquoted scalar.
-    pub fn plain(&self) -> Option<&str> {
-        match &self.value {
-            Value::Text { text, plain: true } => Some(text),
-            _ => None,
-        }
-    }
-
-    /// Returns the entries of a map.
-    pub fn entries(&self) -> Option<&[Entry]> {
-        match &self.value {
-            Value::Map(entries) => Some(entries),
-            _ => None,
-        }
-    }
-
-    /// Returns the items of a list.
-    pub fn items(&self) -> Option<&[Rc<Tree>]> {
-        match &self.value {
-            Value::List(items) => Some(items),
-            _ => None,
-        }
-    }
-
-    /// Returns the entry of a map under `key`.
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
-        self.entries()?.iter().find(|entry| entry.key == key)
-    }
-
-    /// Returns what it is, in the words of a message: `a list`, `` `4` ``.
-    pub fn what(&self) -> String {
-        match &self.value {
-            Value::List(_) => "a list".to_owned(),
-            Value::Map(_) => "a map".to_owned(),
-            Value::Text { .. } if self.is_null() => "nothing".to_owned(),
-            Value::Text { text, .. } if text.chars().count() > 60 || text.contains('\n') => "text".to_owned(),
-            Value::Text { text, plain: true } => format!("`{text}`"),
-            Value::Text { text, plain: false } => format!("the text `{text}`"),
-        }
-    }
-}
+/// Most text that aliases may repeat, in bytes.
+const REPEATED_BYTES_MAX: u64 = 64 << 20;
 
 /// Returns the tree of one file, or `None` where its YAML can't be read; problems go to `report`.
 ///
@@ -120,12 +37,17 @@ impl Tree {
 pub(super) fn parse(report: &mut Report, name: &str, text: &str) -> Option<Rc<Tree>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > FILE_BYTES_MAX {
-        let at = Pos { file: report.add_file(name, ""), ..START };
-        let message = format!("the file has {} bytes; a graph may have {FILE_BYTES_MAX} (8 MiB)", text.len());
-        report.error("file-too-large", at, message);
+        report.foreign(Problem::too_large(name.to_owned(), text.len() as u64));
         return None;
     }
     let file = report.add_file(name, text);
+    if let Some((offset, c)) = text.char_indices().find(|(_, c)| is_no_text(*c)) {
+        let message = format!("the character U+{:04X} has no place in a text file", u32::from(c));
+        report
+            .error(Code::NotText, Pos::of_offset(file, text, offset), message)
+            .hint("between double quotes YAML writes it as an escape, such as `\\e` or `\\x00`");
+        return None;
+    }
     let mut options = Options::default();
     options.set_emit_comments(false);
     options.emit_unresolved_aliases = true;
@@ -137,7 +59,8 @@ pub(super) fn parse(report: &mut Report, name: &str, text: &str) -> Option<Rc<Tr
         flow_depth: 0,
         frames: Vec::new(),
         anchors: BTreeMap::new(),
-        repeated: 0,
+        values: 0,
+        repeated: Size::default(),
         documents: 0,
         root: None,
     };
@@ -151,12 +74,15 @@ pub(super) fn parse(report: &mut Report, name: &str, text: &str) -> Option<Rc<Tr
     }
     let root = builder.root.take().filter(|root| !root.is_null());
     if root.is_none() {
-        report.error("empty-file", Pos { file, ..START }, "the file is empty");
+        report.error(Code::EmptyFile, Pos::start_of(file), "the file is empty");
     }
     root
 }
 
-const START: Pos = Pos { file: 0, line: 1, column: 1, start: 0, end: 0 };
+/// Returns whether YAML forbids a character in a file (production `c-printable` of YAML 1.2).
+fn is_no_text(c: char) -> bool {
+    c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{85}')
+}
 
 /// The reading ends; why is in the report.
 #[derive(Debug)]
@@ -185,7 +111,8 @@ struct Builder<'r, 't> {
     flow_depth: u32,
     frames: Vec<Frame>,
     anchors: BTreeMap<usize, Rc<Tree>>,
-    repeated: u64,
+    values: u32,
+    repeated: Size,
     documents: u32,
     root: Option<Rc<Tree>>,
 }
@@ -198,7 +125,7 @@ impl Builder<'_, '_> {
                 self.documents += 1;
                 if self.documents > 1 {
                     return self.stop(
-                        "second-document",
+                        Code::SecondDocument,
                         at,
                         "a graph is one document; a second one begins here",
                     );
@@ -232,8 +159,9 @@ impl Builder<'_, '_> {
             }
             Event::Alias(anchor) => self.repeat(anchor, at),
             Event::UnresolvedAlias(name) => {
+                let name = clip(&name);
                 let message = format!("`*{name}` has no anchor `&{name}` before it");
-                self.stop("unknown-anchor", at, message)
+                self.stop(Code::UnknownAnchor, at, message)
             }
             // Where streams and documents begin and end, and what the options leave out.
             _ => Ok(()),
@@ -264,18 +192,27 @@ impl Builder<'_, '_> {
 
     fn repeat(&mut self, anchor: usize, at: Pos) -> Result<(), Stop> {
         let Some(tree) = self.anchors.get(&anchor).cloned() else {
-            return self.stop("alias-in-itself", at, "an alias stands inside its own anchor");
+            return self.stop(Code::AliasInItself, at, "an alias stands inside its own anchor");
         };
-        self.repeated = self.repeated.saturating_add(tree.size);
-        if self.repeated > REPEATED_VALUES_MAX {
+        self.repeated.add(tree.size);
+        if self.repeated.values > REPEATED_VALUES_MAX {
             let message = format!("aliases repeat more than {REPEATED_VALUES_MAX} values");
-            return self.stop("alias-bomb", at, message);
+            return self.stop(Code::AliasBomb, at, message);
+        }
+        if self.repeated.bytes > REPEATED_BYTES_MAX {
+            let message = format!("aliases repeat more than {} MiB of text", REPEATED_BYTES_MAX >> 20);
+            return self.stop(Code::AliasBomb, at, message);
         }
         self.put(tree, 0)
     }
 
     fn put(&mut self, tree: Rc<Tree>, anchor: usize) -> Result<(), Stop> {
         let at = tree.at;
+        self.values += 1;
+        if self.values > VALUES_MAX {
+            let message = format!("the file holds more than {VALUES_MAX} values");
+            return self.stop(Code::TooManyValues, at, message);
+        }
         if self.frames.len() + usize::from(tree.height) > usize::from(HEIGHT_MAX) {
             return self.too_deep(at);
         }
@@ -288,7 +225,9 @@ impl Builder<'_, '_> {
             Some(Open::Map { key, pairs }) => match key.take() {
                 Some(key) => pairs.push((key, tree)),
                 None if matches!(tree.value, Value::Text { .. }) => *key = Some(tree),
-                None => return self.stop("bad-key", at, format!("a key must be text, not {}", tree.what())),
+                None => {
+                    return self.stop(Code::BadKey, at, format!("a key must be text, not {}", tree.what()));
+                }
             },
         }
         Ok(())
@@ -302,8 +241,9 @@ impl Builder<'_, '_> {
         for (key, value) in pairs {
             let Value::Text { text, plain } = &key.value else { continue };
             if let Some(first) = places.get(text) {
-                let message = format!("the key `{text}` comes twice; the first is at line {}", first.line);
-                self.report.error("duplicate-key", key.at, message);
+                let message =
+                    format!("the key `{}` comes twice; the first is at line {}", clip(text), first.line);
+                self.report.error(Code::DuplicateKey, key.at, message);
                 continue;
             }
             places.insert(text.clone(), key.at);
@@ -318,7 +258,7 @@ impl Builder<'_, '_> {
                 }
                 _ => {
                     let message = format!("`<<` takes a map or a list of maps, not {}", value.what());
-                    self.report.error("bad-merge", value.at, message);
+                    self.report.error(Code::BadMerge, value.at, message);
                 }
             }
         }
@@ -334,7 +274,11 @@ impl Builder<'_, '_> {
     fn check_tag(&mut self, tag: &Tag, at: Pos) -> Result<(), Stop> {
         match tag.core_suffix() {
             Some("str" | "int" | "float" | "bool" | "null" | "map" | "seq") => Ok(()),
-            _ => self.stop("yaml-tag", at, format!("the tag `{}` means nothing in a graph", tag.original())),
+            _ => self.stop(
+                Code::YamlTag,
+                at,
+                format!("the tag `{}` means nothing in a graph", clip(&tag.original().to_string())),
+            ),
         }
     }
 
@@ -344,7 +288,7 @@ impl Builder<'_, '_> {
             return Ok(());
         }
         let start = at.start as usize;
-        let begin = self.text[..start].rfind('\n').map_or(0, |found| found + 1);
+        let begin = self.text[..start].rfind(['\n', '\r']).map_or(0, |found| found + 1);
         match tab_in_indentation(&self.text[begin..start]) {
             Some(column) => self.stop_at_tab(begin, at.line, column),
             None => Ok(()),
@@ -368,7 +312,7 @@ impl Builder<'_, '_> {
             }
             begin += text.len();
         }
-        let problem = self.report.error("yaml-syntax", at, format!("this is not YAML: {}", error.info()));
+        let problem = self.report.error(Code::YamlSyntax, at, format!("this is not YAML: {}", error.info()));
         if let ErrorKind::MappingValueNotAllowed = error.kind() {
             problem.hint("text that holds `: ` needs quotes, and the keys of one map begin in one column");
         }
@@ -380,16 +324,16 @@ impl Builder<'_, '_> {
         // Only spaces come before it: bytes are characters.
         let at = Pos { file: self.file, line, column: column as u32 + 1, start, end: start + 1 };
         self.report
-            .error("tab-indentation", at, "a tab is used for indentation")
+            .error(Code::TabIndentation, at, "a tab is used for indentation")
             .hint("indent with spaces; YAML allows no tabs there");
         Err(Stop)
     }
 
     fn too_deep(&mut self, at: Pos) -> Result<(), Stop> {
-        self.stop("too-deep", at, format!("nested deeper than {HEIGHT_MAX} levels"))
+        self.stop(Code::TooDeep, at, format!("nested deeper than {HEIGHT_MAX} levels"))
     }
 
-    fn stop(&mut self, code: &'static str, at: Pos, message: impl Into<String>) -> Result<(), Stop> {
+    fn stop(&mut self, code: Code, at: Pos, message: impl Into<String>) -> Result<(), Stop> {
         self.report.error(code, at, message);
         Err(Stop)
     }
@@ -411,21 +355,6 @@ impl Builder<'_, '_> {
 fn tab_in_indentation(line: &str) -> Option<usize> {
     let indentation = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
     indentation.find('\t')
-}
-
-fn measure(value: &Value) -> (u16, u64) {
-    let mut height = 0;
-    let mut size: u64 = 1;
-    let mut count = |child: &Tree| {
-        height = height.max(child.height + 1);
-        size = size.saturating_add(child.size);
-    };
-    match value {
-        Value::Text { .. } => {}
-        Value::List(items) => items.iter().for_each(|item| count(item)),
-        Value::Map(entries) => entries.iter().for_each(|entry| count(&entry.value)),
-    }
-    (height, size)
 }
 
 #[cfg(test)]
@@ -502,6 +431,11 @@ mod tests {
             text.push_str(&format!("a{at}: &a{at} [{uses}]\n"));
         }
         check_error(&text, "6:45 alias-bomb");
+        let text = "x".repeat(1 << 20);
+        check_error(
+            &format!("a: &a {text}\nb: [{}]\n", vec!["*a"; 65].join(", ")),
+            "2:261 alias-bomb aliases repeat more than 64 MiB",
+        );
         check_error("a: &a [*a]\n", "1:8 alias-in-itself");
         check_error("a: *b\n", "1:4 unknown-anchor `*b` has no anchor");
     }

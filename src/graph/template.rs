@@ -51,12 +51,13 @@ pub(super) const TOKENS: [&str; 9] = [
     "lanes.NAME.branch",
 ];
 
-/// Returns the stretches of `text`, in order; none of the texts is empty.
+/// Returns the stretches of `text`, in order; none of the texts is empty. Takes time in its length only.
 pub(super) fn stretches(text: &str) -> Vec<Stretch<'_>> {
     let mut found = Vec::new();
     let mut literal = String::new();
     let mut at = 0;
-    while let Some(open) = text[at..].find("{{").map(|open| at + open) {
+    let (mut opens, mut closes) = (Ahead::new(text, "{{"), Ahead::new(text, "}}"));
+    while let Some(open) = opens.from(at) {
         literal.push_str(&text[at..open]);
         let inner = open + 2;
         if text[inner..].starts_with("{{") {
@@ -67,8 +68,8 @@ pub(super) fn stretches(text: &str) -> Vec<Stretch<'_>> {
         if !literal.is_empty() {
             found.push(Stretch::Text(Cow::Owned(std::mem::take(&mut literal))));
         }
-        match text[inner..].find("}}").map(|close| inner + close) {
-            Some(close) if !text[inner..close].contains("{{") => {
+        match closes.from(inner) {
+            Some(close) if opens.from(inner).is_none_or(|next| next >= close) => {
                 found.push(Stretch::Token { body: &text[inner..close], offset: open });
                 at = close + 2;
             }
@@ -83,6 +84,26 @@ pub(super) fn stretches(text: &str) -> Vec<Stretch<'_>> {
         found.push(Stretch::Text(Cow::Owned(literal)));
     }
     found
+}
+
+/// Where a word comes next in a text, asked from places that only grow.
+struct Ahead<'t> {
+    text: &'t str,
+    word: &'static str,
+    next: Option<usize>,
+}
+
+impl<'t> Ahead<'t> {
+    fn new(text: &'t str, word: &'static str) -> Ahead<'t> {
+        Ahead { text, word, next: text.find(word) }
+    }
+
+    fn from(&mut self, at: usize) -> Option<usize> {
+        if self.next.is_some_and(|next| next < at) {
+            self.next = self.text[at..].find(self.word).map(|next| at + next);
+        }
+        self.next
+    }
 }
 
 /// Returns the token that `body`, what stands between the braces, is.
@@ -116,30 +137,54 @@ pub(super) fn token(body: &str) -> Option<Token<'_>> {
     }
 }
 
-/// Returns the place in `source` of the `{{` that stands at `offset` in a scalar's text.
+/// Where in a file the tokens of a scalar stand.
 ///
-/// A scalar's text differs from its spelling (quotes, escapes, indentation), so braces are counted:
-/// the third in the text is the third in the file. Where the counts differ, the scalar's own place.
-pub(super) fn token_place(source: &str, text: &At<String>, offset: usize, length: usize) -> Pos {
-    let at = text.at;
-    let written = &source[at.start as usize..at.end as usize];
-    let nth = text.value[..offset].matches("{{").count();
-    if written.matches("{{").count() != text.value.matches("{{").count() {
-        return at;
+/// A scalar's text differs from its spelling (quotes, escapes, indentation), so braces are counted: the
+/// third in the text is the third in the file. Where the counts differ, the scalar's own place.
+pub(super) struct TokenPlaces<'t> {
+    text: &'t At<String>,
+    written: &'t str,
+    /// Starts of `{{` in the spelling, from the next on; none where the counts differ.
+    opens: Option<std::str::MatchIndices<'t, &'static str>>,
+    /// How many of them have been taken.
+    taken: usize,
+    /// How far the text has been counted, and how many `{{` came before.
+    counted: (usize, usize),
+    /// The place told last, and where in the spelling it is.
+    last: (Pos, usize),
+}
+
+impl<'t> TokenPlaces<'t> {
+    /// Returns the places of the tokens in `text`, a scalar of the file with this content.
+    pub fn new(source: &'t str, text: &'t At<String>) -> TokenPlaces<'t> {
+        let written = &source[text.at.start as usize..text.at.end as usize];
+        let is_alike = written.matches("{{").count() == text.value.matches("{{").count();
+        let opens = is_alike.then(|| written.match_indices("{{"));
+        TokenPlaces { text, written, opens, taken: 0, counted: (0, 0), last: (text.at, 0) }
     }
-    let Some((found, _)) = written.match_indices("{{").nth(nth) else { return at };
-    let before = &written[..found];
-    let start = at.start + found as u32;
-    let end = (start as usize + length).min(at.end as usize) as u32;
-    match before.rsplit_once('\n') {
-        Some((lines, line)) => Pos {
-            line: at.line + lines.matches('\n').count() as u32 + 1,
-            column: line.chars().count() as u32 + 1,
-            start,
-            end,
-            ..at
-        },
-        None => Pos { column: at.column + before.chars().count() as u32, start, end, ..at },
+
+    /// Returns the place of the `{{` at `offset` in the text. Asked in the order of the text, so that all
+    /// answers together take time in its length only.
+    pub fn next(&mut self, offset: usize, length: usize) -> Pos {
+        let nth = self.counted.1 + self.text.value[self.counted.0..offset].matches("{{").count();
+        self.counted = (offset, nth);
+        let Some((found, _)) = self.opens.as_mut().and_then(|opens| opens.nth(nth - self.taken)) else {
+            return self.text.at;
+        };
+        self.taken = nth + 1;
+        let (before, from) = self.last;
+        let stretch = &self.written[from..found];
+        let start = self.text.at.start + found as u32;
+        let end = (start as usize + length).min(self.text.at.end as usize) as u32;
+        let (line, column) = match stretch.rsplit_once('\n') {
+            Some((lines, line)) => {
+                (before.line + lines.matches('\n').count() as u32 + 1, line.chars().count() as u32 + 1)
+            }
+            None => (before.line, before.column + stretch.chars().count() as u32),
+        };
+        let at = Pos { line, column, start, end, ..self.text.at };
+        self.last = (at, found);
+        at
     }
 }
 

@@ -9,7 +9,7 @@ use super::model::{
 use super::*;
 use crate::ids::{LaneIx, NodeIx};
 
-fn no_fragments(_: &str) -> Option<(String, String)> {
+fn no_fragments(_: &str) -> Option<Result<(String, String), Box<Problem>>> {
     None
 }
 
@@ -372,7 +372,7 @@ fn what_is_odd_but_allowed_is_a_warning() {
     let warnings = |text: &str| {
         let loaded =
             load("g.yaml", text, &no_fragments, Trust::Reviewed).map_err(|p| render(&p, false)).unwrap();
-        loaded.warnings.iter().map(|warning| (warning.column, warning.code)).collect::<Vec<_>>()
+        loaded.warnings.iter().map(|warning| (warning.column, warning.code.word())).collect::<Vec<_>>()
     };
     let node = |rest: &str| format!("name: x\nnodes:\n- {{id: a, run: x, {rest}}}\n");
     assert_eq!(warnings(&node("allowed_tools: [Read]")), [(19, "for-agents-only")]);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 
+use super::code::Code;
 use super::model::{Lane, Piece, Template};
 use super::problem::Pos;
 use super::raw::{RawKind, RawText};
@@ -124,7 +125,7 @@ impl TokenRules<'_> {
                     let message = format!("node `{who}` has no lane that this token could name");
                     checked
                         .report
-                        .error("token-without-lane", at, message)
+                        .error(Code::TokenWithoutLane, at, message)
                         .hint("give the node a `worktree`");
                 }
             }
@@ -152,7 +153,7 @@ impl TokenRules<'_> {
                     } else {
                         format!("node `{name}` has no `feedback` that this token could read")
                     };
-                    checked.report.error("feedback-outside-arc", at, message);
+                    checked.report.error(Code::FeedbackOutsideArc, at, message);
                 }
             }
         }
@@ -166,18 +167,17 @@ impl TokenRules<'_> {
                 by_variable.entry(artifact_variable(&id.value)).or_default().push(node as u32);
             }
         }
-        for (variable, nodes) in by_variable.into_iter().filter(|(_, nodes)| nodes.len() > 1) {
-            let is_command = |node: &u32| checked.kinds[*node as usize] == Some(RawKind::Command);
-            let Some((reader, one, other)) =
-                checked.reach.below_two(&nodes).into_iter().find(|(reader, ..)| is_command(reader))
-            else {
-                continue;
-            };
+        let (variables, groups): (Vec<String>, Vec<Vec<u32>>) =
+            by_variable.into_iter().filter(|(_, nodes)| nodes.len() > 1).unzip();
+        let is_command = |node: u32| checked.kinds[node as usize] == Some(RawKind::Command);
+        let found = checked.reach.below_two(&groups, is_command);
+        for (variable, found) in variables.into_iter().zip(found) {
+            let Some((reader, one, other)) = found else { continue };
             let [who, one, other] = [reader, one, other].map(|node| checked.name(node).to_owned());
             let at = checked.nodes[reader as usize].at;
             let message =
                 format!("node `{who}` waits for `{one}` and `{other}`, and both are `${variable}` to it");
-            checked.report.error("same-variable", at, message).hint("rename one of the two");
+            checked.report.error(Code::SameVariable, at, message).hint("rename one of the two");
         }
     }
 
@@ -203,7 +203,7 @@ impl TokenRules<'_> {
             if !is_met && !is_doubtful[need.node as usize] {
                 checked
                     .report
-                    .error("not-an-ancestor", need.at, need.message)
+                    .error(Code::NotAnAncestor, need.at, need.message)
                     .hint("add it to `depends_on`, directly or through another node");
             }
         }

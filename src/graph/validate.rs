@@ -6,10 +6,11 @@ use indexmap::IndexMap;
 
 use super::arcs;
 use super::assemble::{Wide, assemble, later_features};
+use super::code::Code;
 use super::expand::Exit;
 use super::grammar_node::with_defaults;
 use super::keys::NodeKey;
-use super::model::{Dependency, GraphParts, Lane};
+use super::model::{Dependency, FeedbackArc, GraphParts, Lane};
 use super::problem::{Pos, Report};
 use super::raw::{RawGraph, RawKind, RawNode, RawVar, RawWorktree};
 use super::reach::Reach;
@@ -45,6 +46,8 @@ pub(super) struct Checked<'r> {
     pub on_cycles: Vec<bool>,
     /// For each node with `feedback`: the nodes that a round of it runs again.
     pub bodies: BTreeMap<u32, Vec<u32>>,
+    /// The arcs that mean something, in file order.
+    pub arcs: Vec<FeedbackArc>,
 }
 
 impl Checked<'_> {
@@ -67,7 +70,7 @@ pub(super) fn validate(
     let defaults = &graph.defaults;
     if let (Some(_), Some(at)) = (defaults.key(NodeKey::Cwd), defaults.key(NodeKey::Worktree)) {
         report.error(
-            "cwd-with-worktree",
+            Code::CwdWithWorktree,
             at,
             "`defaults` give both `cwd` and `worktree`; a node has one place",
         );
@@ -88,7 +91,8 @@ pub(super) fn validate(
     let reach =
         Reach::new(edges.iter().map(|edges| edges.iter().map(|edge| edge.node.0).collect()).collect());
     let on_cycles = reach.on_cycles();
-    let mut checked = Checked { report, nodes, kinds, edges, reach, on_cycles, bodies: BTreeMap::new() };
+    let mut checked =
+        Checked { report, nodes, kinds, edges, reach, on_cycles, bodies: BTreeMap::new(), arcs: Vec::new() };
     report_cycles(&mut checked);
     arcs::check(&mut checked, &names, exits);
 
@@ -100,6 +104,7 @@ pub(super) fn validate(
     }
     let later = later_features(&checked, &graph.later);
     let env = graph_env.into_iter().map(|(name, resolved)| (name, resolved.template)).collect();
+    let feedback = std::mem::take(&mut checked.arcs);
     let wide = Wide { grace: graph.grace, output_max: graph.output_max };
     let nodes = assemble(checked, resolved, &lane_of, wide);
     Some(GraphParts {
@@ -116,6 +121,7 @@ pub(super) fn validate(
         identity: graph.identity,
         lanes,
         nodes,
+        feedback,
         later,
     })
 }
@@ -129,14 +135,14 @@ fn check_kind(report: &mut Report, node: &Placed) -> Option<RawKind> {
         // A `type` that was no type has been reported; what else the node holds can't be judged.
         (None, ..) if raw.key(NodeKey::Type).is_some() => return None,
         (None, Some(_), Some(at)) => {
-            report.error("run-and-prompt", at, "a node has either `run` or `prompt`, not both");
+            report.error(Code::RunAndPrompt, at, "a node has either `run` or `prompt`, not both");
             return None;
         }
         (None, Some(_), None) => RawKind::Command,
         (None, None, Some(_)) => RawKind::Agent,
         (None, None, None) => {
             report
-                .error("no-work", node.at, "this node has neither `run` nor `prompt`")
+                .error(Code::NoWork, node.at, "this node has neither `run` nor `prompt`")
                 .hint("add `run:` for a command, `prompt:` for an agent, or `type: gate`");
             return None;
         }
@@ -147,35 +153,35 @@ fn check_kind(report: &mut Report, node: &Placed) -> Option<RawKind> {
         _ => None,
     };
     if let Some((what, key)) = missing {
-        report.error("no-work", node.at, format!("this node is {what} and has no `{key}`"));
+        report.error(Code::NoWork, node.at, format!("this node is {what} and has no `{key}`"));
     }
     for &(key, at) in &raw.keys {
         let word = key.word();
         match kind {
             RawKind::Gate if !key.is_for_gates() => {
                 report.error(
-                    "gate-with-more",
+                    Code::GateWithMore,
                     at,
                     format!("a gate runs nothing; `{word}` has no place in it"),
                 );
             }
             RawKind::Command if key == NodeKey::Prompt => {
-                report.error("run-and-prompt", at, "a command has no `prompt`");
+                report.error(Code::RunAndPrompt, at, "a command has no `prompt`");
             }
             RawKind::Agent if key == NodeKey::Run => {
-                report.error("run-and-prompt", at, "an agent has no `run`");
+                report.error(Code::RunAndPrompt, at, "an agent has no `run`");
             }
             RawKind::Command if key == NodeKey::Handoff => {
                 if let Some(at) = raw.wants_session {
                     report.error(
-                        "session-of-command",
+                        Code::SessionOfCommand,
                         at,
                         "a command has no session; only agents hand one over",
                     );
                 }
             }
             RawKind::Command if key.is_for_agents() => {
-                report.warning("for-agents-only", at, format!("a command does not heed `{word}`"));
+                report.warning(Code::ForAgentsOnly, at, format!("a command does not heed `{word}`"));
             }
             _ => {}
         }
@@ -184,7 +190,7 @@ fn check_kind(report: &mut Report, node: &Placed) -> Option<RawKind> {
     if let (Some(_), Some(at)) = (raw.own_key(NodeKey::Cwd), raw.own_key(NodeKey::Worktree))
         && !matches!(&raw.worktree, Some(At { value: RawWorktree::Nothing, .. }))
     {
-        report.error("cwd-with-worktree", at, "a node has either `cwd` or `worktree`, not both");
+        report.error(Code::CwdWithWorktree, at, "a node has either `cwd` or `worktree`, not both");
     }
     Some(kind)
 }
@@ -219,7 +225,7 @@ fn report_same_name(report: &mut Report, name: &str, at: Pos, (other, first): (&
     } else {
         format!("`{name}` and `{other}` ({place}) differ in case only")
     };
-    report.error("duplicate-id", at, message);
+    report.error(Code::DuplicateId, at, message);
 }
 
 /// Returns the lanes in order of first mention, and each node's.
@@ -246,7 +252,7 @@ fn gather_lanes(
                 && *kind != Some(RawKind::Gate)
             {
                 report.warning(
-                    "access-without-lane",
+                    Code::AccessWithoutLane,
                     at,
                     "`access` says nothing about a node without a lane",
                 );
@@ -257,7 +263,7 @@ fn gather_lanes(
         // Written lane names were checked as they were read; an id may be no part of a branch name.
         if !is_ref_part(&name) {
             let message = format!("`{name}` can't name a lane: git allows no such part in a branch name");
-            report.error("bad-lane-name", at, message);
+            report.error(Code::BadLaneName, at, message);
         }
         let ix = match lower.get(&name.to_lowercase()) {
             Some(ix) => {
@@ -266,7 +272,7 @@ fn gather_lanes(
                     let place = report.place(first.at, at);
                     let message =
                         format!("lanes `{name}` and `{}` ({place}) differ in case only", first.name);
-                    report.error("duplicate-lane", at, message);
+                    report.error(Code::DuplicateLane, at, message);
                 }
                 *ix
             }
@@ -291,7 +297,7 @@ fn check_lanes(report: &mut Report, graph: &RawGraph, found: Vec<FoundLane>) -> 
         if !named.contains(name.as_str()) {
             let near = report.nearest(name, named.iter().copied());
             let message = format!("`lanes` describes `{name}`, which no node names");
-            let problem = report.error("unused-lane", entry.name.at, message);
+            let problem = report.error(Code::UnusedLane, entry.name.at, message);
             match near {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
                 None => problem.hint(format!("give a node `worktree: {name}`, or take the entry out")),
@@ -322,7 +328,7 @@ fn resolve_edges(report: &mut Report, names: &Names, node: &Placed) -> Vec<Depen
             Some(first) => {
                 let place = report.place(*first, id.at);
                 let message = format!("{who} depends on `{}` twice; the first is at {place}", id.value);
-                report.error("duplicate-dependency", id.at, message);
+                report.error(Code::DuplicateDependency, id.at, message);
             }
             None => {
                 seen.insert(to, id.at);
@@ -352,7 +358,7 @@ fn report_cycles(checked: &mut Checked<'_>) {
         let edge = node.raw.depends_on.iter().find(|edge| edge.id.value == checked.name(next));
         let at = edge.map_or(node.at, |edge| edge.id.at);
         let message = format!("node `{first}` depends on itself: {}", path.join(" → "));
-        checked.report.error("cycle", at, message);
+        checked.report.error(Code::Cycle, at, message);
     }
 }
 

@@ -119,6 +119,7 @@ fn graph(dice: &mut Dice) -> Graph {
             })
             .collect(),
         nodes,
+        feedback: Vec::new(),
         later: Vec::new(),
     };
     Graph::new(parts).unwrap()

@@ -1,6 +1,8 @@
 //! Records → what people and programs are shown. Pure; printing is `cli::output`'s.
 
 pub mod ci;
+pub mod graph;
+pub mod json;
 pub mod junit;
 pub mod live;
 pub mod progress;

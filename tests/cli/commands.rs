@@ -295,5 +295,5 @@ fn lint_goes_on_past_a_file_that_is_not_there() {
     let json: Value = serde_json::from_str(&ended.stdout).unwrap();
     let files: Vec<&str> =
         json["problems"].as_array().unwrap().iter().map(|p| p["file"].as_str().unwrap()).collect();
-    assert!(files.contains(&"nowhere.yaml") && files.contains(&bad.as_str()), "{files:?}");
+    assert!(files[0].ends_with("/nowhere.yaml") && files.contains(&bad.as_str()), "{files:?}");
 }

@@ -6,13 +6,16 @@
 )]
 
 mod commands;
+mod completions;
 mod faults;
 mod graphs;
 mod lanes;
+mod lint;
 mod nodes;
 mod provisioning;
 mod resume;
 mod screens;
+mod shown;
 mod signals;
 mod support;
 mod terminal;
