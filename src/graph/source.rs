@@ -45,7 +45,7 @@ pub(super) fn parse(report: &mut Report, name: &str, text: &str) -> Option<Rc<Tr
         let message = format!("the character U+{:04X} has no place in a text file", u32::from(c));
         report
             .error(Code::NotText, Pos::of_offset(file, text, offset), message)
-            .hint("between double quotes YAML writes it as an escape, such as `\\e` or `\\x00`");
+            .hint("between double quotes YAML writes it as an escape, such as `\\e`");
         return None;
     }
     let mut options = Options::default();
