@@ -14,6 +14,7 @@ use crate::graph::model::{OnFail, ProvisionWhen};
 use crate::ids::{IntentId, Leg};
 use crate::journal::mask::Mask;
 use crate::journal::replay::replay;
+use crate::journal::runfile::RepositoryFile;
 use crate::journal::store::Journal;
 use crate::journal::{Record, RunDir, RunFile};
 use crate::process::client::Supervisor;
@@ -31,7 +32,7 @@ use crate::schedule::fault::Exit;
 use crate::schedule::ready::{lanes_needed, nodes_needed};
 use crate::schedule::state::{Names, RunState};
 use crate::settings::{Settings, cores};
-use crate::worktree::{GitWorktrees, LaneHistory, LaneRequest, Repository, Worktrees};
+use crate::worktree::{GitWorktrees, LaneHistory, LaneRequest, Repository, WorktreeError, Worktrees};
 
 /// What built this program; part of every run's record.
 pub const BUILD: &str = concat!("omg ", env!("CARGO_PKG_VERSION"));
@@ -209,6 +210,29 @@ pub fn readiness(
     Ok(Readiness { lanes_that_fit: fit, notes })
 }
 
+/// Returns the repository of a run, found again where it was.
+///
+/// Errors: it is away, is another one now, or git does not work there; exit code 3.
+pub fn find_again(worktrees: &dyn Worktrees, of_run: &RepositoryFile) -> Result<Repository, Refusal> {
+    let common = &of_run.common_dir;
+    let from = of_run.top.as_ref().filter(|top| top.is_dir()).unwrap_or(common);
+    let found = worktrees.discover(from).map_err(|error| match error {
+        WorktreeError::NotARepository { .. } => WorktreeError::Away { at: common.clone() },
+        other => other,
+    })?;
+    if found.common_dir != *common {
+        let message = format!(
+            "{} is now of another repository, {}; this run is of {}",
+            from.display(),
+            found.common_dir.display(),
+            common.display()
+        );
+        let hint = "move that one away and this one back, then try again; its lanes are where they were";
+        return Err(Refusal::new(exit::BLOCKED, message, Some(hint.into())));
+    }
+    Ok(found)
+}
+
 fn concerned(graph: &Graph, state: &RunState, lanes: &[crate::ids::LaneName]) -> String {
     let nodes = nodes_needed(graph, state);
     let of = |name: &crate::ids::LaneName| {
@@ -358,7 +382,6 @@ mod tests {
     use super::*;
     use crate::graph::{Trust, load};
     use crate::ids::{CommitId, RunId};
-    use crate::journal::runfile::RepositoryFile;
     use crate::worktree::fake::FakeWorktrees;
     use crate::worktree::{Footprint, Room};
 

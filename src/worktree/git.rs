@@ -95,9 +95,19 @@ impl GitError {
         words.contains("No space left on device") || words.contains("Disk quota exceeded")
     }
 
-    /// Returns whether git refuses a repository that another user owns.
+    /// Returns whether git refuses a repository that another user owns, or a bare one that nobody
+    /// named to it.
     pub fn is_unsafe_directory(&self) -> bool {
-        self.words().contains("safe.directory") || self.words().contains("dubious ownership")
+        let words = self.words();
+        ["safe.directory", "dubious ownership", "safe.bareRepository"].iter().any(|sign| words.contains(sign))
+    }
+
+    /// Returns whether the repository asks for what this git does not know (setup.c).
+    pub fn is_unknown_format(&self) -> bool {
+        let words = self.words();
+        ["unknown repository extension", "v1-only extension", "Expected git repo version"]
+            .iter()
+            .any(|sign| words.contains(sign))
     }
 
     /// Returns whether another process was amid its own `git worktree add`: git reads every
@@ -253,9 +263,9 @@ impl Call {
     }
 
     /// Returns this as a look: it takes no lock that it could do without, so it never makes
-    /// another git fail.
+    /// another git fail, and fetches nothing that a partial clone lacks.
     pub fn reading(self) -> Call {
-        self.env("GIT_OPTIONAL_LOCKS", "0")
+        self.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_NO_LAZY_FETCH", "1")
     }
 
     /// Returns this as a look that no configuration of the user's can blind.
@@ -445,6 +455,8 @@ mod tests {
             |stderr: &str| GitError::Failed { command: "x".into(), code: Some(128), stderr: stderr.into() };
         assert!(failed("error: unable to write file f: No space left on device").is_disk_full());
         assert!(failed("fatal: detected dubious ownership in repository at '/r'").is_unsafe_directory());
+        assert!(failed("fatal: unknown repository extension found:\n\tx").is_unknown_format());
+        assert!(failed("fatal: Expected git repo version <= 1, found 9").is_unknown_format());
         assert!(failed("fatal: failed to read /r/worktrees/a/commondir: Success").is_foreign_race());
         assert!(!failed("fatal: not a git repository").is_foreign_race());
     }

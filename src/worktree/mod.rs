@@ -24,6 +24,7 @@ use crate::ids::{CommitId, LaneName};
 use crate::process::environment::Environment;
 use crate::process::spawn::Stop;
 
+pub(crate) use discover::is_folder;
 pub use git::{Git, GitError};
 pub use lane::{LaneHistory, LaneRequest};
 pub(crate) use lock::{LaneLock, RepositoryLock};
@@ -78,6 +79,22 @@ pub enum WorktreeError {
         /// Git's own words.
         words: String,
     },
+    /// It asks for what the git that is found does not know.
+    #[error("{git} cannot work with the repository at {}: {words}", at.display())]
+    UnknownFormat {
+        /// Where the search began.
+        at: PathBuf,
+        /// The name and version of that git.
+        git: String,
+        /// Git's own words.
+        words: String,
+    },
+    /// Nothing is where the repository was.
+    #[error("the repository is away from where it was: nothing is at {}", at.display())]
+    Away {
+        /// Where it was.
+        at: PathBuf,
+    },
     /// The revision names no commit here.
     #[error("`{revision}` names no commit in {}", at.display())]
     UnknownBase {
@@ -111,9 +128,16 @@ impl WorktreeError {
         match self {
             WorktreeError::NotARepository { .. } => "start in a git repository, or `git init` and commit",
             WorktreeError::NoCommit { .. } => "commit something first: `git commit --allow-empty -m start`",
+            WorktreeError::Unsafe { words, .. } if words.contains("safe.bareRepository") => {
+                "start in a checkout of it, or `git config --global safe.bareRepository all`"
+            }
             WorktreeError::Unsafe { .. } => {
                 "make yourself its owner, or run the `git config --global --add safe.directory` that git names"
             }
+            WorktreeError::UnknownFormat { .. } => {
+                "a newer git made it: put one that knows it first on the PATH (`git version` says which is)"
+            }
+            WorktreeError::Away { .. } => "move it back, then try again; its lanes are where they were",
             WorktreeError::UnknownBase { .. } => "name a branch, tag or commit that `git rev-parse` knows",
             WorktreeError::Git(_) | WorktreeError::Io { .. } => "see that git works there, then try again",
             WorktreeError::Refused { .. } => "report this",

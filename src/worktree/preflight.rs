@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::acquire::{AcquirePlan, decide};
-use super::git::{Git, GitError};
+use super::git::Git;
 use super::lane::{BranchState, LaneRequest, Place};
 use super::observe::{entries, observe};
 use super::{AcquireClass, AcquireFault, Obstacle, Repository, WorktreeError, discover};
@@ -22,7 +22,14 @@ pub fn preflight(
         .inside(&repository.common_dir, ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads"])
         .reading()
         .line()
-        .map_err(|error| trust(repository, error))?;
+        .map_err(|error| discover::explained(git, repository.folder(), error))?;
+    let lost = without_base(git, repository, lanes);
+    if !lost.is_empty() {
+        return Ok(lost);
+    }
+    if let Some(obstacle) = unwritable(repository, lanes) {
+        return Ok(vec![obstacle]);
+    }
     let mut found: Vec<Obstacle> = Vec::new();
     for lane in lanes {
         if let Some(fault) = first(git, repository, lane, &branches) {
@@ -84,6 +91,11 @@ pub fn allowed(repository: &Repository, lane: &LaneRequest) -> Result<(), Acquir
             hint: "set worktree_root, or OMG_HOME, to a folder outside of it".into(),
         })
     };
+    if !discover::is_folder(&repository.common_dir) {
+        let away = WorktreeError::Away { at: repository.common_dir.clone() };
+        let (detail, hint) = (away.to_string(), away.hint().to_string());
+        return Err(AcquireFault { class: AcquireClass::AcquireFailed, detail, hint });
+    }
     let Ok(path) = discover::real(&lane.path) else {
         return refuse("could not be looked at".into());
     };
@@ -108,12 +120,58 @@ pub fn allowed(repository: &Repository, lane: &LaneRequest) -> Result<(), Acquir
     Ok(())
 }
 
-fn trust(repository: &Repository, error: GitError) -> WorktreeError {
-    if error.is_unsafe_directory() {
-        let at = repository.folder().to_path_buf();
-        return WorktreeError::Unsafe { at, words: error.words().to_string() };
+/// Returns what cannot be written to and has to be, once for all lanes.
+fn unwritable(repository: &Repository, lanes: &[LaneRequest]) -> Option<Obstacle> {
+    let common = &repository.common_dir;
+    let places = ["", "objects", "refs", "refs/heads", "reftable", "logs", "logs/refs/heads", "worktrees"];
+    let fault = |place: &Path, what: &str, error: std::io::Error, hint: String| Obstacle {
+        lanes: lanes.iter().map(|lane| lane.lane.clone()).collect(),
+        class: AcquireClass::AcquireFailed,
+        message: format!("{}, {what}, can't be written to: {error}", place.display()),
+        hint,
+    };
+    let of_branches = lanes.iter().filter_map(|lane| Path::new(&lane.branch).parent());
+    let branches = of_branches.map(|branches| common.join("refs/heads").join(branches));
+    for place in places.iter().map(|place| common.join(place)).chain(branches) {
+        if let Err(error) = discover::writable(&place) {
+            let hint = "git makes worktrees and branches there: see who owns it (`ls -ld`), or start in a clone of your own";
+            return Some(fault(&place, "in the git folder of the repository", error, hint.into()));
+        }
     }
-    error.into()
+    for lane in lanes {
+        let place = discover::existing(&lane.path);
+        if let Err(error) = discover::writable(&place) {
+            let hint = "set worktree_root, or OMG_HOME, to a folder of your own".into();
+            return Some(fault(&place, "where lanes belong", error, hint));
+        }
+    }
+    None
+}
+
+/// Returns the lanes whose base is not in the repository: it may be another one by now.
+fn without_base(git: &Git, repository: &Repository, lanes: &[LaneRequest]) -> Vec<Obstacle> {
+    let mut found: Vec<Obstacle> = Vec::new();
+    for lane in lanes {
+        let revision = lane.base.as_str();
+        if !matches!(discover::resolve(git, repository, revision), Err(WorktreeError::UnknownBase { .. })) {
+            continue;
+        }
+        let message = format!(
+            "commit {}, the base of lanes of this run, is not in the repository at {}",
+            lane.base.short(),
+            repository.folder().display()
+        );
+        match found.iter_mut().find(|other| other.message == message) {
+            Some(other) => other.lanes.push(lane.lane.clone()),
+            None => found.push(Obstacle {
+                lanes: vec![lane.lane.clone()],
+                class: AcquireClass::AcquireFailed,
+                message,
+                hint: "put the repository back that the run began in, or fetch that commit".into(),
+            }),
+        }
+    }
+    found
 }
 
 #[cfg(test)]
