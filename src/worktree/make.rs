@@ -59,7 +59,9 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
                 drop(lock);
                 act.write(&entry, Phase::Creating)?;
                 match state.content {
-                    Some(Content::Nothing) => act.first_checkout(&lane).map_err(|error| act.git(&error))?,
+                    Some(Content::Nothing) => {
+                        act.first_checkout(&lane).map_err(|error| act.not_checked_out(&error))?;
+                    }
                     _ => act.fill(&entry)?,
                 }
                 return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?);
@@ -161,6 +163,34 @@ impl Act<'_> {
     fn git(&self, error: &GitError) -> AcquireFault {
         let detail = format!("lane `{}` at {}: {error}", self.request.lane, self.request.path.display());
         if error.is_disk_full() || self.nothing_is_free() { self.full(detail) } else { self.failed(detail) }
+    }
+
+    /// What a checkout depends on besides git: the programs of required filters, and the remote of a
+    /// partial clone. Which of them failed only git's prose tells.
+    fn not_checked_out(&self, error: &GitError) -> AcquireFault {
+        let mut fault = self.git(error);
+        if fault.class == AcquireClass::DiskFull {
+            return fault;
+        }
+        let names = |pattern: &str, ending: &str| -> Vec<String> {
+            let words = ["config", "--name-only", "--get-regexp", pattern];
+            let listed = self.git.at(&self.request.path, words).reading().line().unwrap_or_default();
+            listed.lines().filter_map(|name| name.strip_suffix(ending)).map(str::to_string).collect()
+        };
+        let mut ways: Vec<String> = Vec::new();
+        for filter in names(r"^filter\..*\.required$", ".required") {
+            ways.push(format!("{filter} has to work here: see `git config --get-regexp {filter}`"));
+        }
+        for remote in names(r"^remote\..*\.promisor$", ".promisor") {
+            let remote = remote.trim_start_matches("remote.");
+            ways.push(format!(
+                "this is a partial clone, and `git fetch {remote}` has to work for what it lacks"
+            ));
+        }
+        if !ways.is_empty() {
+            fault.hint = format!("{}; then resume with --retry-blocked", ways.join("; "));
+        }
+        fault
     }
 
     /// Git does not always say why it could not write.
@@ -358,8 +388,9 @@ impl Act<'_> {
         branch_made: bool,
     ) -> Result<Acquired, AcquireFault> {
         if let Err(error) = self.first_checkout(lane) {
+            let fault = self.not_checked_out(&error);
             self.unwind(entry, how);
-            return Err(self.git(&error));
+            return Err(fault);
         }
         self.hand_out_after_hook(entry, lane, how, branch_made)
     }
@@ -400,7 +431,7 @@ impl Act<'_> {
             self.git.at(path, ["checkout-index", "-z", "--stdin"]).feed(names).output()?;
             self.git.at(path, ["update-index", "-q", "--refresh"]).output()
         };
-        run().map(|_| ()).map_err(|error| self.git(&error))
+        run().map(|_| ()).map_err(|error| self.not_checked_out(&error))
     }
 
     fn hand_out_after_hook(
