@@ -5,6 +5,7 @@
 //! Only the first three need the repository's lock; files of many lanes are written side by side.
 #![expect(clippy::disallowed_methods, reason = "moves and removes what a killed acquire left")]
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -13,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::acquire::{AcquirePlan, decide};
-use super::git::{Git, GitError, no_object};
+use super::git::{Git, GitError, items, no_object, path_of};
 use super::lane::{Content, LaneRequest, Lock, Phase, branch_mark, lock_reason, rescue_ref};
 use super::lock::{LaneLock, RepositoryLock};
 use super::observe::{self, Entry, Gaps, entry_for, gone_aside, lock_of, observe, set_aside};
@@ -62,7 +63,7 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
                     Some(Content::Nothing) => {
                         act.first_checkout(&lane).map_err(|error| act.not_checked_out(&error))?;
                     }
-                    _ => act.fill(&entry)?,
+                    _ => act.fill(&entry, &lane)?,
                 }
                 return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?);
             }
@@ -409,7 +410,7 @@ impl Act<'_> {
 
     /// Writes what a killed checkout left out. A file that is there is overwritten only where it
     /// holds a beginning of what replaces it.
-    fn fill(&self, entry: &Entry) -> Result<(), AcquireFault> {
+    fn fill(&self, entry: &Entry, lane: &LaneLock) -> Result<(), AcquireFault> {
         let path = &self.request.path;
         // We hold the lane's lock and the checkout's child would hold it too: nobody writes there.
         let _ = fs::remove_file(entry.git_dir.join("index.lock"));
@@ -419,6 +420,10 @@ impl Act<'_> {
         }
         for torn in &gaps.torn {
             fs::remove_file(path.join(torn)).map_err(|error| self.io(&error))?;
+        }
+        if self.is_sparse().map_err(|error| self.git(&error))? {
+            self.clear(entry, &gaps)?;
+            return self.first_checkout(lane).map_err(|error| self.not_checked_out(&error));
         }
         let names: Vec<u8> = gaps
             .missing
@@ -432,6 +437,33 @@ impl Act<'_> {
             self.git.at(path, ["update-index", "-q", "--refresh"]).output()
         };
         run().map(|_| ()).map_err(|error| self.not_checked_out(&error))
+    }
+
+    fn is_sparse(&self) -> Result<bool, GitError> {
+        let words = ["config", "--type=bool", "--default=false", "core.sparseCheckout"];
+        self.git.at(&self.request.path, words).reading().line().map(|value| value == "true")
+    }
+
+    /// Takes away what a killed checkout wrote, so that a whole one can follow: which files belong into
+    /// a sparse checkout only that knows. Each was found to be what the commit has.
+    fn clear(&self, entry: &Entry, gaps: &Gaps) -> Result<(), AcquireFault> {
+        let path = &self.request.path;
+        let listing = self.git.at(path, ["ls-tree", "-r", "-z", "--name-only", "HEAD"]).reading().output();
+        let listing = listing.map_err(|error| self.git(&error))?;
+        let missing: BTreeSet<&Path> = gaps.missing.iter().map(PathBuf::as_path).collect();
+        for name in items(&listing).map(path_of).filter(|name| !missing.contains(name.as_path())) {
+            match fs::remove_file(path.join(name)) {
+                Ok(()) => {}
+                // A submodule is an empty folder.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) => {}
+                Err(error) => return Err(self.io(&error)),
+            }
+        }
+        match fs::remove_file(entry.git_dir.join("index")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.io(&error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     fn hand_out_after_hook(
