@@ -11,7 +11,7 @@ use super::{Refusal, exit};
 use crate::cleanup::GitSweeper;
 use crate::graph::Graph;
 use crate::graph::model::{OnFail, ProvisionWhen};
-use crate::ids::{IntentId, Leg};
+use crate::ids::{CommitId, IntentId, Leg};
 use crate::journal::mask::Mask;
 use crate::journal::replay::replay;
 use crate::journal::runfile::RepositoryFile;
@@ -169,18 +169,25 @@ pub fn readiness(
         );
     }
     let mut amounts = Vec::new();
+    let mut of_bases: Vec<(CommitId, Amount)> = Vec::new();
     for request in &requests {
         if request.path.is_dir() {
             amounts.push(Amount { bytes: 0, inodes: 0 });
             continue;
         }
-        amounts.push(match worktrees.footprint(repository, &request.base) {
+        if let Some((_, known)) = of_bases.iter().find(|(base, _)| *base == request.base) {
+            amounts.push(*known);
+            continue;
+        }
+        let amount = match worktrees.footprint(repository, &request.base) {
             Ok(footprint) => Amount { bytes: footprint.bytes, inodes: footprint.inodes },
             Err(error) => {
                 notes.push(format!("how much space lane {} needs is not known: {error}", request.lane));
                 Amount { bytes: 0, inodes: 0 }
             }
-        });
+        };
+        of_bases.push((request.base.clone(), amount));
+        amounts.push(amount);
     }
     let room = worktrees.room(&of_run.worktree_root)?;
     let free = Amount { bytes: room.bytes, inodes: room.inodes };

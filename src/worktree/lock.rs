@@ -86,7 +86,7 @@ fn take(path: &Path, until: Instant) -> io::Result<File> {
                     format!("{} is held by another process", path.display()),
                 ));
             }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(3)),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
         }
     }
 }

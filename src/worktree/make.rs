@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use super::acquire::{AcquirePlan, decide};
 use super::git::{Git, GitError, items, no_object, path_of};
-use super::lane::{Content, LaneRequest, Lock, Phase, branch_mark, lock_reason, rescue_ref};
+use super::lane::{BranchState, Content, LaneRequest, Lock, Phase, branch_mark, lock_reason, rescue_ref};
 use super::lock::{LaneLock, RepositoryLock};
 use super::observe::{self, Entry, Gaps, entry_for, gone_aside, lock_of, observe, set_aside};
 use super::rescue::{self, IndexCopy, Seat};
@@ -49,11 +49,14 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
             AcquirePlan::Create => {
                 act.make_branch()?;
                 let entry = act.register(lock).inspect_err(|_| act.unmake_branch())?;
-                return act.check_out(&entry, &lane, How::Created, true);
+                return act.check_out(&entry, &lane, How::Created, true, &request.base);
             }
             AcquirePlan::Reattach { branch_is_ours } => {
+                let Some(BranchState::At { tip, .. }) = &state.branch else {
+                    return Err(act.failed(format!("branch `{}` is gone again", request.branch)));
+                };
                 let entry = act.register(lock)?;
-                return act.check_out(&entry, &lane, How::Reattached, branch_is_ours);
+                return act.check_out(&entry, &lane, How::Reattached, branch_is_ours, tip);
             }
             AcquirePlan::Finish => {
                 let entry = act.entry_locked(&lock)?;
@@ -65,12 +68,12 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
                     }
                     _ => act.fill(&entry, &lane)?,
                 }
-                return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?);
+                return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?, None);
             }
             AcquirePlan::RunHook => {
                 let entry = act.entry_locked(&lock)?;
                 drop(lock);
-                return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?);
+                return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?, None);
             }
             AcquirePlan::Reuse => {
                 let entry = act.entry_locked(&lock)?;
@@ -387,13 +390,14 @@ impl Act<'_> {
         lane: &LaneLock,
         how: How,
         branch_made: bool,
+        tip: &CommitId,
     ) -> Result<Acquired, AcquireFault> {
         if let Err(error) = self.first_checkout(lane) {
             let fault = self.not_checked_out(&error);
             self.unwind(entry, how);
             return Err(fault);
         }
-        self.hand_out_after_hook(entry, lane, how, branch_made)
+        self.hand_out_after_hook(entry, lane, how, branch_made, Some(tip))
     }
 
     /// Not `reset --hard`: this refuses where it would overwrite a file (measured).
@@ -466,15 +470,17 @@ impl Act<'_> {
         }
     }
 
+    /// `tip`: what HEAD is at, where that is known.
     fn hand_out_after_hook(
         &self,
         entry: &Entry,
         lane: &LaneLock,
         how: How,
         branch_made: bool,
+        tip: Option<&CommitId>,
     ) -> Result<Acquired, AcquireFault> {
         self.write(entry, Phase::CheckedOut)?;
-        self.hook(lane)?;
+        self.hook(lane, tip)?;
         self.write(entry, Phase::Ready)?;
         self.acquired(entry, how, branch_made)
     }
@@ -485,11 +491,8 @@ impl Act<'_> {
     ///
     /// Not by `git hook run`, which sets GIT_DIR: a hook that enters a subfolder would then take that
     /// for the whole checkout.
-    fn hook(&self, lane: &LaneLock) -> Result<(), AcquireFault> {
+    fn hook(&self, lane: &LaneLock, tip: Option<&CommitId>) -> Result<(), AcquireFault> {
         let path = &self.request.path;
-        let Some(head) = head(self.git, Seat::Tree(path)).map_err(|error| self.git(&error))? else {
-            return Ok(());
-        };
         let words = ["rev-parse", "--path-format=absolute", "--git-path", "hooks/post-checkout"];
         let hook = self.git.at(self.repository.folder(), words).reading().path();
         let hook = hook.map_err(|error| self.git(&error))?;
@@ -498,6 +501,11 @@ impl Act<'_> {
         if !may_run {
             return Ok(());
         }
+        let head = match tip {
+            Some(tip) => Some(tip.clone()),
+            None => head(self.git, Seat::Tree(path)).map_err(|error| self.git(&error))?,
+        };
+        let Some(head) = head else { return Ok(()) };
         let call = self.git.hook(&hook, path).args([&no_object(&head), head.as_str(), "1"]);
         let call = match lane.share() {
             Ok(file) => call.holding(file),
@@ -522,19 +530,27 @@ impl Act<'_> {
 
     fn acquired(&self, entry: &Entry, how: How, branch_made: bool) -> Result<Acquired, AcquireFault> {
         let path = &self.request.path;
-        let top = self.git.at(path, ["rev-parse", "--show-toplevel"]).reading().path();
-        let top = top.map_err(|error| self.git(&error))?;
+        let (top, head) = self.top_and_head().map_err(|error| self.git(&error))?;
         let real = super::discover::real(path).map_err(|error| self.io(&error))?;
         if top != real {
             return Err(self.failed(format!("git takes {} for {}", path.display(), top.display())));
         }
-        Ok(Acquired {
-            path: path.clone(),
-            git_dir: entry.git_dir.clone(),
-            how,
-            branch_made,
-            head: head(self.git, Seat::Tree(path)).map_err(|error| self.git(&error))?,
-        })
+        Ok(Acquired { path: path.clone(), git_dir: entry.git_dir.clone(), how, branch_made, head })
+    }
+
+    /// One process says both, where HEAD names a commit.
+    fn top_and_head(&self) -> Result<(PathBuf, Option<CommitId>), GitError> {
+        let path = &self.request.path;
+        let both = self.git.at(path, ["rev-parse", "--show-toplevel", "HEAD^{commit}"]).reading().path();
+        if let Ok(both) = &both
+            && let bytes = both.as_os_str().as_bytes()
+            && let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n')
+            && let Some(head) = std::str::from_utf8(&bytes[end + 1..]).ok().and_then(CommitId::parse)
+        {
+            return Ok((path_of(&bytes[..end]), Some(head)));
+        }
+        let top = self.git.at(path, ["rev-parse", "--show-toplevel"]).reading().path()?;
+        Ok((top, head(self.git, Seat::Tree(path))?))
     }
 
     /// Takes a lane back whose files could not be written, so that a full disk is not fuller for it.

@@ -19,6 +19,7 @@ pub mod sight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::ids::{CommitId, LaneName};
 use crate::process::environment::Environment;
@@ -333,6 +334,17 @@ pub trait Worktrees: Send + Sync {
 pub struct GitWorktrees {
     git: Git,
     stop: Stop,
+    /// The last answer of `files_at`: lanes of one base ask the same, and a commit never changes.
+    committed: Arc<Mutex<Option<Committed>>>,
+}
+
+/// A question for files of a commit, and its answer.
+#[derive(Clone, Debug)]
+struct Committed {
+    common_dir: PathBuf,
+    commit: CommitId,
+    names: Vec<String>,
+    files: BTreeMap<String, CommittedFile>,
 }
 
 impl GitWorktrees {
@@ -345,7 +357,8 @@ impl GitWorktrees {
     /// are scrubbed by default.
     pub fn passing(environment: &Environment, pass: &[String]) -> GitWorktrees {
         let stop = Stop::default();
-        GitWorktrees { git: Git::passing(environment, pass).stopped_by(stop.clone()), stop }
+        let git = Git::passing(environment, pass).stopped_by(stop.clone());
+        GitWorktrees { git, stop, committed: Arc::default() }
     }
 }
 
@@ -402,7 +415,21 @@ impl Worktrees for GitWorktrees {
         commit: &CommitId,
         names: &[String],
     ) -> Result<BTreeMap<String, CommittedFile>, WorktreeError> {
-        sight::files_at(&self.git, repository, commit, names)
+        let known = || self.committed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = &*known()
+            && (&last.common_dir, &last.commit, last.names.as_slice())
+                == (&repository.common_dir, commit, names)
+        {
+            return Ok(last.files.clone());
+        }
+        let files = sight::files_at(&self.git, repository, commit, names)?;
+        *known() = Some(Committed {
+            common_dir: repository.common_dir.clone(),
+            commit: commit.clone(),
+            names: names.to_vec(),
+            files: files.clone(),
+        });
+        Ok(files)
     }
 
     fn has_identity(&self, repository: &Repository) -> Result<bool, WorktreeError> {
