@@ -75,6 +75,7 @@ pub(super) fn explained(git: &Git, from: &Path, error: GitError) -> WorktreeErro
         GitError::Failed { code: Some(128), stderr, .. } if stderr.contains("not a git repository") => {
             WorktreeError::NotARepository { from }
         }
+        GitError::Failed { .. } => WorktreeError::Broken { at: from, error },
         _ => WorktreeError::Git(error),
     }
 }

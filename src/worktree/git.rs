@@ -74,8 +74,9 @@ pub enum GitError {
 
 fn said(command: &str, code: Option<i32>, stderr: &str) -> String {
     let code = code.map_or("a signal".to_string(), |code| format!("status {code}"));
-    match stderr.trim() {
-        "" => format!("`git {command}` ended with {code} and said nothing"),
+    let words: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match words.join("; ") {
+        words if words.is_empty() => format!("`git {command}` ended with {code} and said nothing"),
         words => format!("`git {command}` ended with {code}: {words}"),
     }
 }
@@ -445,8 +446,8 @@ mod tests {
     fn time_over_is_its_own_error() {
         let git = git().until(Instant::now());
         assert!(git.is_over());
-        let error = git.at(Path::new("/"), ["help", "-a"]).line().unwrap_err();
-        assert_eq!(error, GitError::TimedOut { command: "help".into() });
+        let error = git.at(Path::new("/"), ["x"]).config("alias.x=!sleep 600").line().unwrap_err();
+        assert_eq!(error, GitError::TimedOut { command: "x".into() });
     }
 
     #[test]

@@ -318,7 +318,10 @@ impl Act<'_> {
         // From the checkout itself, as a user would: git copies its sparse patterns to the new one.
         let call = self
             .git
-            .at(self.repository.folder(), ["worktree", "add", "--no-checkout", "--lock", "--reason", &reason])
+            .at(
+                self.repository.folder(),
+                ["worktree", "add", "-q", "--no-checkout", "--lock", "--reason", &reason],
+            )
             .arg(&request.path)
             .arg(&request.branch);
         share(call, &lock).output_despite_races().map_err(|error| self.git(&error))?;

@@ -90,6 +90,14 @@ pub enum WorktreeError {
         /// Git's own words.
         words: String,
     },
+    /// Git fails there.
+    #[error("git does not work in {}: {error}", at.display())]
+    Broken {
+        /// The repository's folder.
+        at: PathBuf,
+        /// How git failed.
+        error: GitError,
+    },
     /// Nothing is where the repository was.
     #[error("the repository is away from where it was: nothing is at {}", at.display())]
     Away {
@@ -137,6 +145,9 @@ impl WorktreeError {
             }
             WorktreeError::UnknownFormat { .. } => {
                 "a newer git made it: put one that knows it first on the PATH (`git version` says which is)"
+            }
+            WorktreeError::Broken { .. } => {
+                "mend what git complains about (`git fsck` may name more), then try again"
             }
             WorktreeError::Away { .. } => "move it back, then try again; its lanes are where they were",
             WorktreeError::UnknownBase { .. } => "name a branch, tag or commit that `git rev-parse` knows",

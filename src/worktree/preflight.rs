@@ -8,8 +8,8 @@ use std::path::Path;
 
 use super::acquire::{AcquirePlan, decide};
 use super::git::Git;
-use super::lane::{BranchState, LaneRequest, Place};
-use super::observe::{entries, observe};
+use super::lane::{BranchState, LaneRequest, Lock, Place};
+use super::observe::{entries, lock_of, observe};
 use super::{AcquireClass, AcquireFault, Obstacle, Repository, WorktreeError, discover};
 
 /// Returns everything in the way of `lanes`, one obstacle a thing. Creates nothing, not even a lock.
@@ -28,6 +28,10 @@ pub fn preflight(
         return Ok(lost);
     }
     if let Some(obstacle) = unwritable(repository, lanes) {
+        return Ok(vec![obstacle]);
+    }
+    let of_others = half_made_by_others(git, repository, lanes);
+    if let Some(obstacle) = of_others.or_else(|| bare_for_all(git, repository, lanes)) {
         return Ok(vec![obstacle]);
     }
     let mut found: Vec<Obstacle> = Vec::new();
@@ -120,29 +124,75 @@ pub fn allowed(repository: &Repository, lane: &LaneRequest) -> Result<(), Acquir
     Ok(())
 }
 
+fn of_all(lanes: &[LaneRequest], message: String, hint: String) -> Obstacle {
+    let lanes = lanes.iter().map(|lane| lane.lane.clone()).collect();
+    Obstacle { lanes, class: AcquireClass::AcquireFailed, message, hint }
+}
+
+/// Returns an entry that somebody's killed `git worktree add` left: git fails for it in every command
+/// that reads entries (measured with git 2.47). One that is being made is waited for.
+fn half_made_by_others(git: &Git, repository: &Repository, lanes: &[LaneRequest]) -> Option<Obstacle> {
+    let found = entries(repository).unwrap_or_default().into_iter().find(|entry| {
+        let ours = |lane: &LaneRequest| {
+            lock_of(entry, &lane.run) == Lock::Ours || entry.path.as_ref() == Some(&lane.path)
+        };
+        !entry.whole && entry.path.is_some() && !lanes.iter().any(ours)
+    })?;
+    let list = git.inside(&repository.common_dir, ["worktree", "list", "--porcelain"]).reading();
+    let error = list.output_despite_races().err()?;
+    let message = format!(
+        "{} is a worktree entry that was left half-made, and git fails for it: {error}",
+        found.git_dir.display()
+    );
+    let hint = "if no git is at work on it, move that folder out of `worktrees`, then try again";
+    Some(of_all(lanes, message, hint.into()))
+}
+
+/// Git takes every worktree of a bare repository for bare too where `extensions.worktreeConfig` is set
+/// and `core.bare` is left in the configuration that they share (measured with git 2.47).
+fn bare_for_all(git: &Git, repository: &Repository, lanes: &[LaneRequest]) -> Option<Obstacle> {
+    if !repository.bare {
+        return None;
+    }
+    let file = repository.common_dir.join("config");
+    let is_on = |key: &str| {
+        let call = git.inside(&repository.common_dir, ["config", "--type=bool", "--file"]).arg(&file);
+        call.arg(key).reading().line().is_ok_and(|value| value == "true")
+    };
+    if !is_on("extensions.worktreeConfig") || !is_on("core.bare") {
+        return None;
+    }
+    let place = repository.common_dir.display();
+    let message = format!(
+        "the bare repository {place} has extensions.worktreeConfig, and core.bare where its worktrees share it: git takes them for bare too"
+    );
+    let hint = format!(
+        "move it: `git -C {place} config --worktree core.bare true`, then `git -C {place} config --file config --unset core.bare`"
+    );
+    Some(of_all(lanes, message, hint))
+}
+
 /// Returns what cannot be written to and has to be, once for all lanes.
 fn unwritable(repository: &Repository, lanes: &[LaneRequest]) -> Option<Obstacle> {
     let common = &repository.common_dir;
     let places = ["", "objects", "refs", "refs/heads", "reftable", "logs", "logs/refs/heads", "worktrees"];
-    let fault = |place: &Path, what: &str, error: std::io::Error, hint: String| Obstacle {
-        lanes: lanes.iter().map(|lane| lane.lane.clone()).collect(),
-        class: AcquireClass::AcquireFailed,
-        message: format!("{}, {what}, can't be written to: {error}", place.display()),
-        hint,
+    let fault = |place: &Path, what: &str, error: std::io::Error, hint: &str| {
+        let message = format!("{}, {what}, can't be written to: {error}", place.display());
+        Some(of_all(lanes, message, hint.into()))
     };
     let of_branches = lanes.iter().filter_map(|lane| Path::new(&lane.branch).parent());
     let branches = of_branches.map(|branches| common.join("refs/heads").join(branches));
     for place in places.iter().map(|place| common.join(place)).chain(branches) {
         if let Err(error) = discover::writable(&place) {
             let hint = "git makes worktrees and branches there: see who owns it (`ls -ld`), or start in a clone of your own";
-            return Some(fault(&place, "in the git folder of the repository", error, hint.into()));
+            return fault(&place, "in the git folder of the repository", error, hint);
         }
     }
     for lane in lanes {
         let place = discover::existing(&lane.path);
         if let Err(error) = discover::writable(&place) {
-            let hint = "set worktree_root, or OMG_HOME, to a folder of your own".into();
-            return Some(fault(&place, "where lanes belong", error, hint));
+            let hint = "set worktree_root, or OMG_HOME, to a folder of your own";
+            return fault(&place, "where lanes belong", error, hint);
         }
     }
     None

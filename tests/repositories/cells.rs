@@ -303,6 +303,7 @@ impl Row<'_> {
         let ended = self.run(&NODES);
         self.expect(&ended, Some(3), "the run")?;
         self.contains(&ended.text, says)?;
+        self.script(self.kind.mend)?;
         self.check(
             "is_empty \"$(git for-each-ref refs/heads/omg)\"\n\
              test \"$(git worktree list | wc -l)\" = 1\n\

@@ -155,6 +155,12 @@ pub const KINDS: &[Kind] = &[
         ..PLAIN
     },
     Kind {
+        name: "sparse by a node's own hand",
+        in_lane: "case $0 in *create.sh|*lane.sh) ;; *) git sparse-checkout set dir ;; esac",
+        finally: "git -C repo config --unset extensions.worktreeConfig || true",
+        ..PLAIN
+    },
+    Kind {
         name: "split index",
         setup: "repo\ngit config core.splitIndex true\ngit update-index --split-index",
         ..PLAIN
@@ -348,6 +354,21 @@ pub const KINDS: &[Kind] = &[
         ..PLAIN
     },
     Kind {
+        name: "bare, worktreeConfig",
+        setup: "repo\ncd ..; git clone -q --bare repo bare.git; cd bare.git; git config extensions.worktreeConfig true; git config --worktree core.bare true; git config --file config --unset core.bare",
+        start: "bare.git",
+        ..PLAIN
+    },
+    Kind {
+        name: "bare, also for its worktrees",
+        setup: "repo\ncd ..; git clone -q --bare repo bare.git",
+        start: "bare.git",
+        spoil: "git -C bare.git config extensions.worktreeConfig true",
+        mend: "cd bare.git; git config --worktree core.bare true; git config --file config --unset core.bare",
+        way: Way::Refused { says: &["for bare too", "config --worktree core.bare"] },
+        ..PLAIN
+    },
+    Kind {
         name: "moved during the run",
         after: "mv $W/repo $W/away",
         spoil: "mv repo away",
@@ -385,6 +406,39 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "borrowed objects",
         setup: "origin\ngit clone -q --shared origin repo; git clone -q --reference origin origin repo2",
+        ..PLAIN
+    },
+    Kind {
+        name: "borrowed objects, lender away",
+        setup: "origin\ngit clone -q --shared origin repo",
+        spoil: "mv origin away",
+        mend: "mv away origin",
+        way: Way::Refused { says: &["objects", "/repo", "git fsck"] },
+        ..PLAIN
+    },
+    Kind {
+        name: "broken configuration",
+        spoil: "cp repo/.git/config keep; echo '[' >> repo/.git/config",
+        mend: "mv keep repo/.git/config",
+        way: Way::Refused { says: &["bad config", ".git/config"] },
+        ..PLAIN
+    },
+    Kind {
+        name: "half-made worktree of others",
+        spoil: "mkdir -p repo/.git/worktrees/half; cd repo/.git/worktrees/half; echo $W/half/.git > gitdir; : > commondir; echo ref: refs/heads/half > HEAD",
+        mend: "rm -r repo/.git/worktrees/half",
+        way: Way::Refused { says: &["worktrees/half", "left half-made", "move that folder"] },
+        ..PLAIN
+    },
+    Kind {
+        name: "`.git` is a symbolic link",
+        setup: "repo; mv .git ../real.git; ln -s ../real.git .git",
+        ..PLAIN
+    },
+    Kind {
+        name: "odd names",
+        setup: "mkdir \"it's a ré po\"; cd \"it's a ré po\"; git init -q .; mkdir odd; (cd odd; : > \"$(printf 'line\\nbreak')\"; : > \"$(printf 'no\\377utf8')\"; : > ./-dash; : > ':colon'; : > 'a*b'; : > A; : > a; : > ' lead'; : > 'tab\t.x'); content",
+        start: "it's a ré po",
         ..PLAIN
     },
     Kind {
