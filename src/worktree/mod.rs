@@ -151,6 +151,7 @@ impl WorktreeError {
             }
             WorktreeError::Away { .. } => "move it back, then try again; its lanes are where they were",
             WorktreeError::UnknownBase { .. } => "name a branch, tag or commit that `git rev-parse` knows",
+            WorktreeError::Git(GitError::NotStarted { .. }) => "install git, or put it on the PATH",
             WorktreeError::Git(_) | WorktreeError::Io { .. } => "see that git works there, then try again",
             WorktreeError::Refused { .. } => "report this",
         }
