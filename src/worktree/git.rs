@@ -112,10 +112,11 @@ impl GitError {
     }
 
     /// Returns whether another process was amid its own `git worktree add`: git reads every
-    /// worktree's folder, also a half-made one (measured with git 2.47).
+    /// worktree's folder, also a half-made one; or amid the deletion of a ref, which a walk of all refs
+    /// takes for damage (measured with git 2.47, once in some thousand deletions).
     fn is_foreign_race(&self) -> bool {
         let words = self.words();
-        words.contains("failed to read") && words.contains("commondir")
+        words.contains("failed to read") && words.contains("commondir") || words.contains("bad object refs/")
     }
 }
 
@@ -323,8 +324,8 @@ impl Call {
         }
     }
 
-    /// Runs it, and again a few times where only another process's half-made worktree was in the
-    /// way. For commands whose failure changes nothing.
+    /// Runs it, and again a few times where only another process's half-made worktree, or half-deleted
+    /// ref, was in the way. For commands whose failure changes nothing.
     pub fn output_despite_races(self) -> Result<Vec<u8>, GitError> {
         let mut pause = Duration::from_millis(20);
         for _ in 1..RACE_TRIES {
@@ -459,6 +460,7 @@ mod tests {
         assert!(failed("fatal: unknown repository extension found:\n\tx").is_unknown_format());
         assert!(failed("fatal: Expected git repo version <= 1, found 9").is_unknown_format());
         assert!(failed("fatal: failed to read /r/worktrees/a/commondir: Success").is_foreign_race());
+        assert!(failed("fatal: bad object refs/heads/omg/r1/a").is_foreign_race());
         assert!(!failed("fatal: not a git repository").is_foreign_race());
     }
 }
