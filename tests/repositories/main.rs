@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let jobs: Vec<(usize, Part)> =
         (0..rows.len()).flat_map(|row| [(row, Part::Leg), (row, Part::Resume)]).collect();
     let (next, cells) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let workers = std::thread::available_parallelism().map_or(2, usize::from) * 2;
+    let workers = std::thread::available_parallelism().map_or(2, usize::from) * 3;
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {

@@ -55,6 +55,13 @@ pub struct World {
     newest: PathBuf,
 }
 
+impl Drop for World {
+    /// Opens what a row closed, or the folder could not be deleted.
+    fn drop(&mut self) {
+        let _ = Command::new("chmod").args(["-R", "u+rwX"]).arg(self.path()).stderr(Stdio::null()).status();
+    }
+}
+
 /// How a command ended.
 #[derive(Debug)]
 pub struct Ended {
