@@ -156,6 +156,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "sparse by a node's own hand",
+        // Else each lane's git writes that into the configuration they share, and they race.
+        ready: "cd $W/repo; git config extensions.worktreeConfig true",
         in_lane: "case $0 in *create.sh|*lane.sh) ;; *) git sparse-checkout set dir ;; esac",
         finally: "git -C repo config --unset extensions.worktreeConfig || true",
         ..PLAIN
