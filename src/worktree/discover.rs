@@ -178,14 +178,18 @@ pub(crate) fn is_folder(path: &Path) -> bool {
     path.is_dir()
 }
 
-/// Returns whether things can be made in the folder at `path`, and why not. What is not there, or is
-/// no folder, is no error.
+/// Returns an error where things can't be made in the folder at `path`. What is not there, is no folder
+/// or can't be asked for is none.
 pub(super) fn writable(path: &Path) -> std::io::Result<()> {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
+    use rustix::io::Errno;
     if !path.is_dir() {
         return Ok(());
     }
-    Ok(accessat(CWD, path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
+    match accessat(CWD, path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS) {
+        Err(error @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Returns `path`, or its nearest parent that exists.

@@ -4,6 +4,7 @@
 //! What concerns one lane alone (a foreign folder at its path, a branch that is gone) is found by its
 //! acquire, which leaves the other lanes to go on.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::acquire::{AcquirePlan, decide};
@@ -11,6 +12,7 @@ use super::git::Git;
 use super::lane::{BranchState, LaneRequest, Lock, Place};
 use super::observe::{entries, lock_of, observe};
 use super::{AcquireClass, AcquireFault, Obstacle, Repository, WorktreeError, discover};
+use crate::ids::CommitId;
 
 /// Returns everything in the way of `lanes`, one obstacle a thing. Creates nothing, not even a lock.
 pub fn preflight(
@@ -200,28 +202,22 @@ fn unwritable(repository: &Repository, lanes: &[LaneRequest]) -> Option<Obstacle
 
 /// Returns the lanes whose base is not in the repository: it may be another one by now.
 fn without_base(git: &Git, repository: &Repository, lanes: &[LaneRequest]) -> Vec<Obstacle> {
-    let mut found: Vec<Obstacle> = Vec::new();
-    for lane in lanes {
-        let revision = lane.base.as_str();
-        if !matches!(discover::resolve(git, repository, revision), Err(WorktreeError::UnknownBase { .. })) {
-            continue;
-        }
+    let bases: BTreeSet<&CommitId> = lanes.iter().map(|lane| &lane.base).collect();
+    let is_lost = |base: &CommitId| {
+        matches!(discover::resolve(git, repository, base.as_str()), Err(WorktreeError::UnknownBase { .. }))
+    };
+    let lost = bases.into_iter().filter(|base| is_lost(base));
+    lost.map(|base| {
+        let concerned: Vec<LaneRequest> = lanes.iter().filter(|lane| lane.base == *base).cloned().collect();
         let message = format!(
             "commit {}, the base of lanes of this run, is not in the repository at {}",
-            lane.base.short(),
+            base.short(),
             repository.folder().display()
         );
-        match found.iter_mut().find(|other| other.message == message) {
-            Some(other) => other.lanes.push(lane.lane.clone()),
-            None => found.push(Obstacle {
-                lanes: vec![lane.lane.clone()],
-                class: AcquireClass::AcquireFailed,
-                message,
-                hint: "put the repository back that the run began in, or fetch that commit".into(),
-            }),
-        }
-    }
-    found
+        let hint = "put the repository back that the run began in, or fetch that commit";
+        of_all(&concerned, message, hint.into())
+    })
+    .collect()
 }
 
 #[cfg(test)]
