@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What making lanes costs: a run with LANES lanes at width WIDTH, against the same git commands one after
-# the other, `git worktree add` for each lane.
+# the other, `git worktree add` for each lane; and against a floor, git alone at that width, which says
+# what the machine's cores allow at that moment.
 #
 #   benches/lanes.sh [LANES] [FILES] [WIDTH] [ROUNDS]      default: 12 lanes, 3000 files, 4 at a time, 5
 #
@@ -73,6 +74,22 @@ def in_sequence(number):
         git("branch", "-D", f"seq/{number}/l{lane}")
     return {"wall": wall, "cpu": used}
 
+def side_by_side(number):
+    root = os.path.join(work, f"floor{number}")
+    os.mkdir(root)
+    branch = f"floor/{number}/l$0"
+    lane = (f'flock "{work}/floor.lock" git -C "{repo}" worktree add -q --no-checkout -b {branch} "{root}/l$0" HEAD'
+            f' && git -C "{root}/l$0" read-tree -m -u HEAD')
+    names = "\n".join(map(str, range(lanes)))
+    start = time.monotonic()
+    subprocess.run(["xargs", f"-P{width}", "-n1", "sh", "-c", lane], input=names, text=True, check=True,
+                   stderr=subprocess.DEVNULL)
+    wall = time.monotonic() - start
+    for lane in range(lanes):
+        git("worktree", "remove", "--force", os.path.join(root, f"l{lane}"))
+        git("branch", "-D", f"floor/{number}/l{lane}")
+    return {"wall": wall}
+
 def by_omg(number):
     run = f"r{number}"
     before, start = cpu(), time.monotonic()
@@ -91,18 +108,21 @@ def by_omg(number):
     return {"wall": (made - asked).total_seconds(), "whole": whole, "cpu": used}
 
 in_sequence("warm"), by_omg("warm")
-ours, theirs = [], []
+ours, theirs, floors = [], [], []
 for number in range(rounds):
-    steps = [lambda: theirs.append(in_sequence(number)), lambda: ours.append(by_omg(number))]
+    steps = [lambda: theirs.append(in_sequence(number)), lambda: floors.append(side_by_side(number)),
+             lambda: ours.append(by_omg(number))]
     for step in steps if number % 2 == 0 else steps[::-1]:
         step()
 middle = lambda results, key: statistics.median(result[key] for result in results)
 base = middle(theirs, "wall")
 print(f"{lanes} lanes of {files} files, width {width}, {rounds} rounds, {os.cpu_count()} cores")
 print(f"git worktree add, in sequence:  {base:.3f} s wall, {middle(theirs, 'cpu'):.3f} s cpu")
+print(f"git alone, {width} at a time:         {middle(floors, 'wall'):.3f} s wall")
 print(f"omg, its lanes made:            {middle(ours, 'wall'):.3f} s wall")
 print(f"omg, the whole run:             {middle(ours, 'whole'):.3f} s wall, {middle(ours, 'cpu'):.3f} s cpu (lanes also judged and deleted)")
 pairs = [our["wall"] / their["wall"] for our, their in zip(ours, theirs)]
 print(f"ratio, lanes made / sequence:   {middle(ours, 'wall') / base:.2f}  (rounds: {', '.join(f'{pair:.2f}' for pair in pairs)})")
+print(f"ratio, floor / sequence:        {middle(floors, 'wall') / base:.2f}")
 print(f"ratio, whole run / sequence:    {middle(ours, 'whole') / base:.2f}")
 PY
