@@ -1,10 +1,9 @@
 //! `omg lanes discard`: removes a lane that a run kept, after rescuing what is in it.
-#![expect(clippy::disallowed_methods, reason = "looks whether the checkout is still there")]
 
 use std::sync::Arc;
 
 use super::find::Found;
-use super::leg::mask;
+use super::leg::{find_again, mask};
 use super::{Refusal, exit};
 use crate::cleanup::{GitSweeper, Policy, SweepRequest, Sweeper};
 use crate::ids::{IntentId, Leg};
@@ -60,8 +59,7 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
     let record = state.lane(ix);
     let environment = of_git(&settings.environment, &file.run_id, &dir);
     let worktrees: Arc<dyn Worktrees> = Arc::new(GitWorktrees::new(&environment));
-    let from = of_run.top.as_ref().filter(|top| top.is_dir()).unwrap_or(&of_run.common_dir);
-    let repository = worktrees.discover(from)?;
+    let repository = find_again(&*worktrees, of_run)?;
     let name = graph.lane(ix).name.clone();
     let request = SweepRequest {
         run: file.run_id.clone(),

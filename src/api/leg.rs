@@ -11,9 +11,10 @@ use super::{Refusal, exit};
 use crate::cleanup::GitSweeper;
 use crate::graph::Graph;
 use crate::graph::model::{OnFail, ProvisionWhen};
-use crate::ids::{IntentId, Leg};
+use crate::ids::{CommitId, IntentId, Leg};
 use crate::journal::mask::Mask;
 use crate::journal::replay::replay;
+use crate::journal::runfile::RepositoryFile;
 use crate::journal::store::Journal;
 use crate::journal::{Record, RunDir, RunFile};
 use crate::process::client::Supervisor;
@@ -31,7 +32,7 @@ use crate::schedule::fault::Exit;
 use crate::schedule::ready::{lanes_needed, nodes_needed};
 use crate::schedule::state::{Names, RunState};
 use crate::settings::{Settings, cores};
-use crate::worktree::{GitWorktrees, LaneHistory, LaneRequest, Repository, Worktrees};
+use crate::worktree::{GitWorktrees, LaneHistory, LaneRequest, Repository, WorktreeError, Worktrees};
 
 /// What built this program; part of every run's record.
 pub const BUILD: &str = concat!("omg ", env!("CARGO_PKG_VERSION"));
@@ -168,18 +169,25 @@ pub fn readiness(
         );
     }
     let mut amounts = Vec::new();
+    let mut of_bases: Vec<(CommitId, Amount)> = Vec::new();
     for request in &requests {
         if request.path.is_dir() {
             amounts.push(Amount { bytes: 0, inodes: 0 });
             continue;
         }
-        amounts.push(match worktrees.footprint(repository, &request.base) {
+        if let Some((_, known)) = of_bases.iter().find(|(base, _)| *base == request.base) {
+            amounts.push(*known);
+            continue;
+        }
+        let amount = match worktrees.footprint(repository, &request.base) {
             Ok(footprint) => Amount { bytes: footprint.bytes, inodes: footprint.inodes },
             Err(error) => {
                 notes.push(format!("how much space lane {} needs is not known: {error}", request.lane));
                 Amount { bytes: 0, inodes: 0 }
             }
-        });
+        };
+        of_bases.push((request.base.clone(), amount));
+        amounts.push(amount);
     }
     let room = worktrees.room(&of_run.worktree_root)?;
     let free = Amount { bytes: room.bytes, inodes: room.inodes };
@@ -207,6 +215,29 @@ pub fn readiness(
         ));
     }
     Ok(Readiness { lanes_that_fit: fit, notes })
+}
+
+/// Returns the repository of a run, found again where it was.
+///
+/// Errors: it is away, is another one now, or git does not work there; exit code 3.
+pub fn find_again(worktrees: &dyn Worktrees, of_run: &RepositoryFile) -> Result<Repository, Refusal> {
+    let common = &of_run.common_dir;
+    let from = of_run.top.as_ref().filter(|top| top.is_dir()).unwrap_or(common);
+    let found = worktrees.discover(from).map_err(|error| match error {
+        WorktreeError::NotARepository { .. } => WorktreeError::Away { at: common.clone() },
+        other => other,
+    })?;
+    if found.common_dir != *common {
+        let message = format!(
+            "{} is now of another repository, {}; this run is of {}",
+            from.display(),
+            found.common_dir.display(),
+            common.display()
+        );
+        let hint = "move that one away and this one back, then try again; its lanes are where they were";
+        return Err(Refusal::new(exit::BLOCKED, message, Some(hint.into())));
+    }
+    Ok(found)
 }
 
 fn concerned(graph: &Graph, state: &RunState, lanes: &[crate::ids::LaneName]) -> String {
@@ -359,7 +390,6 @@ mod tests {
     use super::*;
     use crate::graph::{Trust, load};
     use crate::ids::{CommitId, RunId};
-    use crate::journal::runfile::RepositoryFile;
     use crate::worktree::fake::FakeWorktrees;
     use crate::worktree::{Footprint, Room};
 

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use sha2::{Digest, Sha256};
 
+use super::Refusal;
 use super::find::Found;
-use super::leg::{Claimed, Ended, LegOptions, exit_code, readiness, run_leg};
-use super::{Refusal, exit};
+use super::leg::{Claimed, Ended, LegOptions, exit_code, find_again, readiness, run_leg};
 use crate::journal::replay::replay;
 use crate::journal::store;
 use crate::provision::plan::hex;
@@ -15,7 +15,7 @@ use crate::run::{Observer, RunError, leg};
 use crate::schedule::fact::{EndState, RunStatus, StopReason};
 use crate::schedule::state::{Names, NodePhase, RunState};
 use crate::settings::Settings;
-use crate::worktree::{GitWorktrees, Worktrees};
+use crate::worktree::GitWorktrees;
 
 /// What `omg resume` came to.
 #[derive(Debug)]
@@ -70,20 +70,7 @@ pub fn resume(
     let mut lanes_that_fit = 0;
     if let Some(of_run) = &file.repository {
         let worktrees = GitWorktrees::new(&settings.environment);
-        let from = of_run.top.as_ref().filter(|top| top.is_dir()).unwrap_or(&of_run.common_dir);
-        let found = worktrees.discover(from)?;
-        if found.common_dir != of_run.common_dir {
-            return Err(Refusal::new(
-                exit::BLOCKED,
-                format!(
-                    "{} is now of another repository, {}; this run is of {}",
-                    from.display(),
-                    found.common_dir.display(),
-                    of_run.common_dir.display()
-                ),
-                None,
-            ));
-        }
+        let found = find_again(&worktrees, of_run)?;
         let mut opened = state.clone();
         open(&mut opened, options);
         let ready = readiness(&worktrees, &found, &file, &opened)?;

@@ -140,6 +140,12 @@ impl Looker<'_> {
             stash: self.stash().unwrap_or(0),
             why,
         };
+        if folder == Some(Folder::Foreign) && registered == Some(false) && tree.join(".git").exists() {
+            let common = self.repository.common_dir.display();
+            look.why.get_or_insert_with(|| {
+                format!("{common} does not list it; `git worktree repair {}` may mend that", tree.display())
+            });
+        }
         match (folder, entry) {
             (Some(Folder::Lane), Some(entry)) => self.inside(tree, entry, &mut look),
             (Some(Folder::Absent | Folder::Judged), _) => {

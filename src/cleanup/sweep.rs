@@ -18,8 +18,8 @@ use super::verdict::{Branch, Folder, Permit, Reason, Terms, Tree, Verdict, decid
 use super::{BranchFate, CleanupOutcome, SweepRequest};
 use crate::worktree::lane::{Lock, lock_reason};
 use crate::worktree::{
-    Entry, Git, LaneLock, Repository, RepositoryLock, checked_out_at, entry_for, gone_aside, lock_of,
-    lock_worktree, move_to, set_aside, unlock_worktree, unregister,
+    Entry, Git, LaneLock, Repository, RepositoryLock, checked_out_at, entry_for, gone_aside, is_folder,
+    lock_of, lock_worktree, move_to, set_aside, unlock_worktree, unregister,
 };
 
 /// Judges one lane and removes what may go.
@@ -30,6 +30,15 @@ pub(super) fn sweep(git: &Git, repository: &Repository, request: &SweepRequest) 
         (Ok(aside), Ok(gone)) => (aside, gone),
         (Err(error), _) | (_, Err(error)) => return record.kept(Reason::Unreadable, &error.to_string()),
     };
+    let common = &repository.common_dir;
+    if !is_folder(common) {
+        let words = format!(
+            "nothing is at {} any more; move it back, or run `git worktree repair {}` where it is now",
+            common.display(),
+            request.path.display()
+        );
+        return record.kept(Reason::RepositoryAway, &words);
+    }
     let lane = match LaneLock::take(&request.path, Some(until)) {
         Ok(lane) => lane,
         Err(error) if error.kind() == ErrorKind::TimedOut => {

@@ -196,6 +196,8 @@ pub enum Reason {
     Locked,
     /// Something else is at its path.
     NotTheLane,
+    /// Nothing is where its repository was.
+    RepositoryAway,
     /// The folder is gone by somebody else's hand; its registration may still find it.
     FolderMissing,
     /// What had to be saved could not be.
@@ -226,6 +228,7 @@ impl Reason {
             Reason::Busy => "busy",
             Reason::Locked => "locked",
             Reason::NotTheLane => "not-the-lane",
+            Reason::RepositoryAway => "repository-away",
             Reason::FolderMissing => "folder-missing",
             Reason::RescueFailed => "rescue-failed",
             Reason::Unfinished => "unfinished",

@@ -18,9 +18,13 @@ const INDEX_ENTRY: u64 = 89;
 
 /// Returns the repository that holds `from`.
 pub fn discover(git: &Git, from: &Path) -> Result<Repository, WorktreeError> {
+    if !from.is_dir() {
+        return Err(WorktreeError::Away { at: from.to_path_buf() });
+    }
     let repository = match by_library(from) {
-        Ok(repository) => repository,
-        Err(_) => by_git(git, from)?,
+        // Git may be told to use no bare repository that it merely finds; the library is not.
+        Ok(repository) if !repository.bare => repository,
+        Ok(_) | Err(_) => by_git(git, from)?,
     };
     if resolve_head(git, &repository)?.is_none() && is_without_commits(git, &repository)? {
         return Err(WorktreeError::NoCommit { at: repository.folder().to_path_buf() });
@@ -45,7 +49,7 @@ fn by_git(git: &Git, from: &Path) -> Result<Repository, WorktreeError> {
     let ask = |question: &[&str]| {
         git.at(from, ["rev-parse", "--path-format=absolute"]).reading().args(question).path()
     };
-    let git_dir = ask(&["--git-dir"]).map_err(|error| no_repository(from, error))?;
+    let git_dir = ask(&["--git-dir"]).map_err(|error| explained(git, from, error))?;
     let bare = git.at(from, ["rev-parse", "--is-bare-repository"]).reading().line()? == "true";
     let inside = git.at(from, ["rev-parse", "--is-inside-work-tree"]).reading().line()? == "true";
     Ok(Repository {
@@ -56,22 +60,29 @@ fn by_git(git: &Git, from: &Path) -> Result<Repository, WorktreeError> {
     })
 }
 
-fn no_repository(from: &Path, error: GitError) -> WorktreeError {
+/// Returns why git does not work at `from`, where it said `error`.
+pub(super) fn explained(git: &Git, from: &Path, error: GitError) -> WorktreeError {
     let from = from.to_path_buf();
+    let words = || error.words().trim_start_matches("fatal: ").replace('\n', " ").replace('\t', "");
     if error.is_unsafe_directory() {
         return WorktreeError::Unsafe { at: from, words: error.words().to_string() };
+    }
+    if error.is_unknown_format() {
+        let version = git.at(Path::new("/"), ["version"]).line().unwrap_or_else(|_| "git".into());
+        return WorktreeError::UnknownFormat { at: from, git: version, words: words() };
     }
     match &error {
         GitError::Failed { code: Some(128), stderr, .. } if stderr.contains("not a git repository") => {
             WorktreeError::NotARepository { from }
         }
+        GitError::Failed { .. } => WorktreeError::Broken { at: from, error },
         _ => WorktreeError::Git(error),
     }
 }
 
-fn is_without_commits(git: &Git, repository: &Repository) -> Result<bool, GitError> {
+fn is_without_commits(git: &Git, repository: &Repository) -> Result<bool, WorktreeError> {
     let refs = git.inside(&repository.common_dir, ["for-each-ref", "--count=1"]).reading();
-    refs.output().map(|out| out.is_empty())
+    refs.output().map(|out| out.is_empty()).map_err(|error| explained(git, repository.folder(), error))
 }
 
 fn resolve_head(git: &Git, repository: &Repository) -> Result<Option<CommitId>, WorktreeError> {
@@ -94,7 +105,9 @@ pub fn resolve(git: &Git, repository: &Repository, revision: &str) -> Result<Com
         .reading();
     match call.commit() {
         Ok(commit) => Ok(commit),
-        Err(error) if error.is_unsafe_directory() => Err(no_repository(repository.folder(), error)),
+        Err(error) if error.is_unsafe_directory() || error.is_unknown_format() => {
+            Err(explained(git, repository.folder(), error))
+        }
         Err(GitError::Failed { code: Some(1 | 128), .. }) => Err(WorktreeError::UnknownBase {
             revision: revision.to_string(),
             at: repository.folder().to_path_buf(),
@@ -128,7 +141,6 @@ pub fn not_in_lanes(git: &Git, repository: &Repository) -> Result<Option<NotInLa
 pub fn footprint(git: &Git, repository: &Repository, commit: &CommitId) -> Result<Footprint, WorktreeError> {
     let listing = git
         .inside(&repository.common_dir, ["ls-tree", "-r", "-t", "-l", "-z", commit.as_str()])
-        .env("GIT_NO_LAZY_FETCH", "1")
         .reading()
         .output()?;
     let mut footprint = Footprint { bytes: 0, inodes: 0, exact: true };
@@ -159,6 +171,25 @@ pub fn room(path: &Path) -> Result<Room, WorktreeError> {
         bytes: found.f_bavail.saturating_mul(found.f_frsize),
         inodes: if found.f_files == 0 { u64::MAX } else { found.f_favail },
     })
+}
+
+/// Returns whether a folder is at `path`.
+pub(crate) fn is_folder(path: &Path) -> bool {
+    path.is_dir()
+}
+
+/// Returns an error where things can't be made in the folder at `path`. What is not there, is no folder
+/// or can't be asked for is none.
+pub(super) fn writable(path: &Path) -> std::io::Result<()> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    use rustix::io::Errno;
+    if !path.is_dir() {
+        return Ok(());
+    }
+    match accessat(CWD, path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS) {
+        Err(error @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Returns `path`, or its nearest parent that exists.

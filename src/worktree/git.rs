@@ -74,8 +74,9 @@ pub enum GitError {
 
 fn said(command: &str, code: Option<i32>, stderr: &str) -> String {
     let code = code.map_or("a signal".to_string(), |code| format!("status {code}"));
-    match stderr.trim() {
-        "" => format!("`git {command}` ended with {code} and said nothing"),
+    let words: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match words.join("; ") {
+        words if words.is_empty() => format!("`git {command}` ended with {code} and said nothing"),
         words => format!("`git {command}` ended with {code}: {words}"),
     }
 }
@@ -95,16 +96,27 @@ impl GitError {
         words.contains("No space left on device") || words.contains("Disk quota exceeded")
     }
 
-    /// Returns whether git refuses a repository that another user owns.
+    /// Returns whether git refuses a repository that another user owns, or a bare one that nobody
+    /// named to it.
     pub fn is_unsafe_directory(&self) -> bool {
-        self.words().contains("safe.directory") || self.words().contains("dubious ownership")
+        let words = self.words();
+        ["safe.directory", "dubious ownership", "safe.bareRepository"].iter().any(|sign| words.contains(sign))
+    }
+
+    /// Returns whether the repository asks for what this git does not know (setup.c).
+    pub fn is_unknown_format(&self) -> bool {
+        let words = self.words();
+        ["unknown repository extension", "v1-only extension", "Expected git repo version"]
+            .iter()
+            .any(|sign| words.contains(sign))
     }
 
     /// Returns whether another process was amid its own `git worktree add`: git reads every
-    /// worktree's folder, also a half-made one (measured with git 2.47).
+    /// worktree's folder, also a half-made one; or amid the deletion of a ref, which a walk of all refs
+    /// takes for damage (measured with git 2.47, once in some thousand deletions).
     fn is_foreign_race(&self) -> bool {
         let words = self.words();
-        words.contains("failed to read") && words.contains("commondir")
+        words.contains("failed to read") && words.contains("commondir") || words.contains("bad object refs/")
     }
 }
 
@@ -253,9 +265,9 @@ impl Call {
     }
 
     /// Returns this as a look: it takes no lock that it could do without, so it never makes
-    /// another git fail.
+    /// another git fail, and fetches nothing that a partial clone lacks.
     pub fn reading(self) -> Call {
-        self.env("GIT_OPTIONAL_LOCKS", "0")
+        self.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_NO_LAZY_FETCH", "1")
     }
 
     /// Returns this as a look that no configuration of the user's can blind.
@@ -312,8 +324,8 @@ impl Call {
         }
     }
 
-    /// Runs it, and again a few times where only another process's half-made worktree was in the
-    /// way. For commands whose failure changes nothing.
+    /// Runs it, and again a few times where only another process's half-made worktree, or half-deleted
+    /// ref, was in the way. For commands whose failure changes nothing.
     pub fn output_despite_races(self) -> Result<Vec<u8>, GitError> {
         let mut pause = Duration::from_millis(20);
         for _ in 1..RACE_TRIES {
@@ -435,8 +447,8 @@ mod tests {
     fn time_over_is_its_own_error() {
         let git = git().until(Instant::now());
         assert!(git.is_over());
-        let error = git.at(Path::new("/"), ["help", "-a"]).line().unwrap_err();
-        assert_eq!(error, GitError::TimedOut { command: "help".into() });
+        let error = git.at(Path::new("/"), ["x"]).config("alias.x=!sleep 600").line().unwrap_err();
+        assert_eq!(error, GitError::TimedOut { command: "x".into() });
     }
 
     #[test]
@@ -445,7 +457,10 @@ mod tests {
             |stderr: &str| GitError::Failed { command: "x".into(), code: Some(128), stderr: stderr.into() };
         assert!(failed("error: unable to write file f: No space left on device").is_disk_full());
         assert!(failed("fatal: detected dubious ownership in repository at '/r'").is_unsafe_directory());
+        assert!(failed("fatal: unknown repository extension found:\n\tx").is_unknown_format());
+        assert!(failed("fatal: Expected git repo version <= 1, found 9").is_unknown_format());
         assert!(failed("fatal: failed to read /r/worktrees/a/commondir: Success").is_foreign_race());
+        assert!(failed("fatal: bad object refs/heads/omg/r1/a").is_foreign_race());
         assert!(!failed("fatal: not a git repository").is_foreign_race());
     }
 }

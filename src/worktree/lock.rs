@@ -70,7 +70,12 @@ const FORK_WAIT: Duration = Duration::from_millis(200);
 /// Polls: `flock` has no deadline, and a waiting thread could not be called back.
 fn take(path: &Path, until: Instant) -> io::Result<File> {
     let until = until.max(Instant::now() + FORK_WAIT);
-    let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
+    let mut options = OpenOptions::new();
+    let file = match options.create(true).truncate(false).read(true).write(true).open(path) {
+        // Made by another user of a shared repository; a lock needs no right to write.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(path)?,
+        opened => opened?,
+    };
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
@@ -81,7 +86,7 @@ fn take(path: &Path, until: Instant) -> io::Result<File> {
                     format!("{} is held by another process", path.display()),
                 ));
             }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(3)),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
         }
     }
 }

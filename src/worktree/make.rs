@@ -5,6 +5,7 @@
 //! Only the first three need the repository's lock; files of many lanes are written side by side.
 #![expect(clippy::disallowed_methods, reason = "moves and removes what a killed acquire left")]
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -13,8 +14,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::acquire::{AcquirePlan, decide};
-use super::git::{Git, GitError, no_object};
-use super::lane::{Content, LaneRequest, Lock, Phase, branch_mark, lock_reason, rescue_ref};
+use super::git::{Git, GitError, items, no_object, path_of};
+use super::lane::{BranchState, Content, LaneRequest, Lock, Phase, branch_mark, lock_reason, rescue_ref};
 use super::lock::{LaneLock, RepositoryLock};
 use super::observe::{self, Entry, Gaps, entry_for, gone_aside, lock_of, observe, set_aside};
 use super::rescue::{self, IndexCopy, Seat};
@@ -48,26 +49,31 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
             AcquirePlan::Create => {
                 act.make_branch()?;
                 let entry = act.register(lock).inspect_err(|_| act.unmake_branch())?;
-                return act.check_out(&entry, &lane, How::Created, true);
+                return act.check_out(&entry, &lane, How::Created, true, &request.base);
             }
             AcquirePlan::Reattach { branch_is_ours } => {
+                let Some(BranchState::At { tip, .. }) = &state.branch else {
+                    return Err(act.failed(format!("branch `{}` is gone again", request.branch)));
+                };
                 let entry = act.register(lock)?;
-                return act.check_out(&entry, &lane, How::Reattached, branch_is_ours);
+                return act.check_out(&entry, &lane, How::Reattached, branch_is_ours, tip);
             }
             AcquirePlan::Finish => {
                 let entry = act.entry_locked(&lock)?;
                 drop(lock);
                 act.write(&entry, Phase::Creating)?;
                 match state.content {
-                    Some(Content::Nothing) => act.first_checkout(&lane).map_err(|error| act.git(&error))?,
-                    _ => act.fill(&entry)?,
+                    Some(Content::Nothing) => {
+                        act.first_checkout(&lane).map_err(|error| act.not_checked_out(&error))?;
+                    }
+                    _ => act.fill(&entry, &lane)?,
                 }
-                return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?);
+                return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?, None);
             }
             AcquirePlan::RunHook => {
                 let entry = act.entry_locked(&lock)?;
                 drop(lock);
-                return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?);
+                return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?, None);
             }
             AcquirePlan::Reuse => {
                 let entry = act.entry_locked(&lock)?;
@@ -161,6 +167,34 @@ impl Act<'_> {
     fn git(&self, error: &GitError) -> AcquireFault {
         let detail = format!("lane `{}` at {}: {error}", self.request.lane, self.request.path.display());
         if error.is_disk_full() || self.nothing_is_free() { self.full(detail) } else { self.failed(detail) }
+    }
+
+    /// What a checkout depends on besides git: the programs of required filters, and the remote of a
+    /// partial clone. Which of them failed only git's prose tells.
+    fn not_checked_out(&self, error: &GitError) -> AcquireFault {
+        let mut fault = self.git(error);
+        if fault.class == AcquireClass::DiskFull {
+            return fault;
+        }
+        let names = |pattern: &str, ending: &str| -> Vec<String> {
+            let words = ["config", "--name-only", "--get-regexp", pattern];
+            let listed = self.git.at(&self.request.path, words).reading().line().unwrap_or_default();
+            listed.lines().filter_map(|name| name.strip_suffix(ending)).map(str::to_string).collect()
+        };
+        let mut ways: Vec<String> = Vec::new();
+        for filter in names(r"^filter\..*\.required$", ".required") {
+            ways.push(format!("{filter} has to work here: see `git config --get-regexp {filter}`"));
+        }
+        for remote in names(r"^remote\..*\.promisor$", ".promisor") {
+            let remote = remote.trim_start_matches("remote.");
+            ways.push(format!(
+                "this is a partial clone, and `git fetch {remote}` has to work for what it lacks"
+            ));
+        }
+        if !ways.is_empty() {
+            fault.hint = format!("{}; then resume with --retry-blocked", ways.join("; "));
+        }
+        fault
     }
 
     /// Git does not always say why it could not write.
@@ -284,7 +318,10 @@ impl Act<'_> {
         // From the checkout itself, as a user would: git copies its sparse patterns to the new one.
         let call = self
             .git
-            .at(self.repository.folder(), ["worktree", "add", "--no-checkout", "--lock", "--reason", &reason])
+            .at(
+                self.repository.folder(),
+                ["worktree", "add", "-q", "--no-checkout", "--lock", "--reason", &reason],
+            )
             .arg(&request.path)
             .arg(&request.branch);
         share(call, &lock).output_despite_races().map_err(|error| self.git(&error))?;
@@ -356,12 +393,14 @@ impl Act<'_> {
         lane: &LaneLock,
         how: How,
         branch_made: bool,
+        tip: &CommitId,
     ) -> Result<Acquired, AcquireFault> {
         if let Err(error) = self.first_checkout(lane) {
+            let fault = self.not_checked_out(&error);
             self.unwind(entry, how);
-            return Err(self.git(&error));
+            return Err(fault);
         }
-        self.hand_out_after_hook(entry, lane, how, branch_made)
+        self.hand_out_after_hook(entry, lane, how, branch_made, Some(tip))
     }
 
     /// Not `reset --hard`: this refuses where it would overwrite a file (measured).
@@ -378,7 +417,7 @@ impl Act<'_> {
 
     /// Writes what a killed checkout left out. A file that is there is overwritten only where it
     /// holds a beginning of what replaces it.
-    fn fill(&self, entry: &Entry) -> Result<(), AcquireFault> {
+    fn fill(&self, entry: &Entry, lane: &LaneLock) -> Result<(), AcquireFault> {
         let path = &self.request.path;
         // We hold the lane's lock and the checkout's child would hold it too: nobody writes there.
         let _ = fs::remove_file(entry.git_dir.join("index.lock"));
@@ -388,6 +427,10 @@ impl Act<'_> {
         }
         for torn in &gaps.torn {
             fs::remove_file(path.join(torn)).map_err(|error| self.io(&error))?;
+        }
+        if self.is_sparse().map_err(|error| self.git(&error))? {
+            self.clear(entry, &gaps)?;
+            return self.first_checkout(lane).map_err(|error| self.not_checked_out(&error));
         }
         let names: Vec<u8> = gaps
             .missing
@@ -400,18 +443,47 @@ impl Act<'_> {
             self.git.at(path, ["checkout-index", "-z", "--stdin"]).feed(names).output()?;
             self.git.at(path, ["update-index", "-q", "--refresh"]).output()
         };
-        run().map(|_| ()).map_err(|error| self.git(&error))
+        run().map(|_| ()).map_err(|error| self.not_checked_out(&error))
     }
 
+    fn is_sparse(&self) -> Result<bool, GitError> {
+        let words = ["config", "--type=bool", "--default=false", "core.sparseCheckout"];
+        self.git.at(&self.request.path, words).reading().line().map(|value| value == "true")
+    }
+
+    /// Takes away what a killed checkout wrote, so that a whole one can follow: which files belong into
+    /// a sparse checkout only that knows. Each was found to be what the commit has.
+    fn clear(&self, entry: &Entry, gaps: &Gaps) -> Result<(), AcquireFault> {
+        let path = &self.request.path;
+        let listing = self.git.at(path, ["ls-tree", "-r", "-z", "--name-only", "HEAD"]).reading().output();
+        let listing = listing.map_err(|error| self.git(&error))?;
+        let missing: BTreeSet<&Path> = gaps.missing.iter().map(PathBuf::as_path).collect();
+        for name in items(&listing).map(path_of).filter(|name| !missing.contains(name.as_path())) {
+            match fs::remove_file(path.join(name)) {
+                Ok(()) => {}
+                // A submodule is an empty folder.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) => {}
+                Err(error) => return Err(self.io(&error)),
+            }
+        }
+        match fs::remove_file(entry.git_dir.join("index")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.io(&error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// `tip`: what HEAD is at, where that is known.
     fn hand_out_after_hook(
         &self,
         entry: &Entry,
         lane: &LaneLock,
         how: How,
         branch_made: bool,
+        tip: Option<&CommitId>,
     ) -> Result<Acquired, AcquireFault> {
         self.write(entry, Phase::CheckedOut)?;
-        self.hook(lane)?;
+        self.hook(lane, tip)?;
         self.write(entry, Phase::Ready)?;
         self.acquired(entry, how, branch_made)
     }
@@ -422,11 +494,8 @@ impl Act<'_> {
     ///
     /// Not by `git hook run`, which sets GIT_DIR: a hook that enters a subfolder would then take that
     /// for the whole checkout.
-    fn hook(&self, lane: &LaneLock) -> Result<(), AcquireFault> {
+    fn hook(&self, lane: &LaneLock, tip: Option<&CommitId>) -> Result<(), AcquireFault> {
         let path = &self.request.path;
-        let Some(head) = head(self.git, Seat::Tree(path)).map_err(|error| self.git(&error))? else {
-            return Ok(());
-        };
         let words = ["rev-parse", "--path-format=absolute", "--git-path", "hooks/post-checkout"];
         let hook = self.git.at(self.repository.folder(), words).reading().path();
         let hook = hook.map_err(|error| self.git(&error))?;
@@ -435,6 +504,11 @@ impl Act<'_> {
         if !may_run {
             return Ok(());
         }
+        let head = match tip {
+            Some(tip) => Some(tip.clone()),
+            None => head(self.git, Seat::Tree(path)).map_err(|error| self.git(&error))?,
+        };
+        let Some(head) = head else { return Ok(()) };
         let call = self.git.hook(&hook, path).args([&no_object(&head), head.as_str(), "1"]);
         let call = match lane.share() {
             Ok(file) => call.holding(file),
@@ -459,19 +533,27 @@ impl Act<'_> {
 
     fn acquired(&self, entry: &Entry, how: How, branch_made: bool) -> Result<Acquired, AcquireFault> {
         let path = &self.request.path;
-        let top = self.git.at(path, ["rev-parse", "--show-toplevel"]).reading().path();
-        let top = top.map_err(|error| self.git(&error))?;
+        let (top, head) = self.top_and_head().map_err(|error| self.git(&error))?;
         let real = super::discover::real(path).map_err(|error| self.io(&error))?;
         if top != real {
             return Err(self.failed(format!("git takes {} for {}", path.display(), top.display())));
         }
-        Ok(Acquired {
-            path: path.clone(),
-            git_dir: entry.git_dir.clone(),
-            how,
-            branch_made,
-            head: head(self.git, Seat::Tree(path)).map_err(|error| self.git(&error))?,
-        })
+        Ok(Acquired { path: path.clone(), git_dir: entry.git_dir.clone(), how, branch_made, head })
+    }
+
+    /// One process says both, where HEAD names a commit.
+    fn top_and_head(&self) -> Result<(PathBuf, Option<CommitId>), GitError> {
+        let path = &self.request.path;
+        let both = self.git.at(path, ["rev-parse", "--show-toplevel", "HEAD^{commit}"]).reading().path();
+        if let Ok(both) = &both
+            && let bytes = both.as_os_str().as_bytes()
+            && let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n')
+            && let Some(head) = std::str::from_utf8(&bytes[end + 1..]).ok().and_then(CommitId::parse)
+        {
+            return Ok((path_of(&bytes[..end]), Some(head)));
+        }
+        let top = self.git.at(path, ["rev-parse", "--show-toplevel"]).reading().path()?;
+        Ok((top, head(self.git, Seat::Tree(path))?))
     }
 
     /// Takes a lane back whose files could not be written, so that a full disk is not fuller for it.

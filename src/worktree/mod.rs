@@ -19,11 +19,13 @@ pub mod sight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::ids::{CommitId, LaneName};
 use crate::process::environment::Environment;
 use crate::process::spawn::Stop;
 
+pub(crate) use discover::is_folder;
 pub use git::{Git, GitError};
 pub use lane::{LaneHistory, LaneRequest};
 pub(crate) use lock::{LaneLock, RepositoryLock};
@@ -78,6 +80,30 @@ pub enum WorktreeError {
         /// Git's own words.
         words: String,
     },
+    /// It asks for what the git that is found does not know.
+    #[error("{git} cannot work with the repository at {}: {words}", at.display())]
+    UnknownFormat {
+        /// Where the search began.
+        at: PathBuf,
+        /// The name and version of that git.
+        git: String,
+        /// Git's own words.
+        words: String,
+    },
+    /// Git fails there.
+    #[error("git does not work in {}: {error}", at.display())]
+    Broken {
+        /// The repository's folder.
+        at: PathBuf,
+        /// How git failed.
+        error: GitError,
+    },
+    /// Nothing is where the repository was.
+    #[error("the repository is away from where it was: nothing is at {}", at.display())]
+    Away {
+        /// Where it was.
+        at: PathBuf,
+    },
     /// The revision names no commit here.
     #[error("`{revision}` names no commit in {}", at.display())]
     UnknownBase {
@@ -111,10 +137,21 @@ impl WorktreeError {
         match self {
             WorktreeError::NotARepository { .. } => "start in a git repository, or `git init` and commit",
             WorktreeError::NoCommit { .. } => "commit something first: `git commit --allow-empty -m start`",
+            WorktreeError::Unsafe { words, .. } if words.contains("safe.bareRepository") => {
+                "start in a checkout of it, or `git config --global safe.bareRepository all`"
+            }
             WorktreeError::Unsafe { .. } => {
                 "make yourself its owner, or run the `git config --global --add safe.directory` that git names"
             }
+            WorktreeError::UnknownFormat { .. } => {
+                "a newer git made it: put one that knows it first on the PATH (`git version` says which is)"
+            }
+            WorktreeError::Broken { .. } => {
+                "mend what git complains about (`git fsck` may name more), then try again"
+            }
+            WorktreeError::Away { .. } => "move it back, then try again; its lanes are where they were",
             WorktreeError::UnknownBase { .. } => "name a branch, tag or commit that `git rev-parse` knows",
+            WorktreeError::Git(GitError::NotStarted { .. }) => "install git, or put it on the PATH",
             WorktreeError::Git(_) | WorktreeError::Io { .. } => "see that git works there, then try again",
             WorktreeError::Refused { .. } => "report this",
         }
@@ -309,6 +346,17 @@ pub trait Worktrees: Send + Sync {
 pub struct GitWorktrees {
     git: Git,
     stop: Stop,
+    /// The last answer of `files_at`: lanes of one base ask the same, and a commit never changes.
+    committed: Arc<Mutex<Option<Committed>>>,
+}
+
+/// A question for files of a commit, and its answer.
+#[derive(Clone, Debug)]
+struct Committed {
+    common_dir: PathBuf,
+    commit: CommitId,
+    names: Vec<String>,
+    files: BTreeMap<String, CommittedFile>,
 }
 
 impl GitWorktrees {
@@ -321,7 +369,8 @@ impl GitWorktrees {
     /// are scrubbed by default.
     pub fn passing(environment: &Environment, pass: &[String]) -> GitWorktrees {
         let stop = Stop::default();
-        GitWorktrees { git: Git::passing(environment, pass).stopped_by(stop.clone()), stop }
+        let git = Git::passing(environment, pass).stopped_by(stop.clone());
+        GitWorktrees { git, stop, committed: Arc::default() }
     }
 }
 
@@ -378,7 +427,21 @@ impl Worktrees for GitWorktrees {
         commit: &CommitId,
         names: &[String],
     ) -> Result<BTreeMap<String, CommittedFile>, WorktreeError> {
-        sight::files_at(&self.git, repository, commit, names)
+        let known = || self.committed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = &*known()
+            && (&last.common_dir, &last.commit, last.names.as_slice())
+                == (&repository.common_dir, commit, names)
+        {
+            return Ok(last.files.clone());
+        }
+        let files = sight::files_at(&self.git, repository, commit, names)?;
+        *known() = Some(Committed {
+            common_dir: repository.common_dir.clone(),
+            commit: commit.clone(),
+            names: names.to_vec(),
+            files: files.clone(),
+        });
+        Ok(files)
     }
 
     fn has_identity(&self, repository: &Repository) -> Result<bool, WorktreeError> {

@@ -232,12 +232,23 @@ fn branch(
     own: Option<&Entry>,
 ) -> Result<BranchState, GitError> {
     let name = request.branch_ref();
+    // Nothing is deleted for want of it, and git makes it only where it is not there.
+    if is_absent_to_library(&repository.common_dir, &name) {
+        return Ok(BranchState::Absent);
+    }
     let Some(tip) = tip(git, &repository.common_dir, &name)? else { return Ok(BranchState::Absent) };
     Ok(BranchState::At {
         marked: marked(git, &repository.common_dir, &request.run, &request.lane, &request.branch)?,
         elsewhere: checked_out_at(git, repository, &name, own)?,
         tip,
     })
+}
+
+/// Returns whether git2 lists no ref `name`. An error of it is no answer.
+fn is_absent_to_library(common_dir: &Path, name: &str) -> bool {
+    let listed = git2::Repository::open(common_dir)
+        .and_then(|found| found.references_glob(name).map(|mut names| names.next().is_none()));
+    listed.unwrap_or(false)
 }
 
 /// Returns the commit that the ref `name` is at. git2 reads; any error of it is settled by git.

@@ -150,8 +150,10 @@ fn only_here(
         "--exclude=refs/rewritten/*",
         "--glob=refs/*",
     ];
-    let listing = seat.call(git, &words).feed((tips.join("\n") + "\n").into_bytes()).reading().line()?;
-    Ok(heads(&listing))
+    let call = seat.call(git, &words).feed((tips.join("\n") + "\n").into_bytes()).reading();
+    // Sweeps of other lanes delete branches meanwhile.
+    let listing = call.output_despite_races()?;
+    Ok(heads(&String::from_utf8_lossy(&listing)))
 }
 
 /// Returns the commits of a `rev-list --parents` listing that are nobody's parent there.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::World;
+use crate::support::{Ended, World};
 
 #[test]
 fn what_is_empty_disappears_and_what_holds_work_stays() {
@@ -417,4 +417,45 @@ fn a_look_that_only_informs_does_not_stop_a_run() {
     );
     let ended = world.run("name: x\nnodes: [{id: a, worktree: l, run: 'true'}]\n").expect(0);
     assert!(ended.stderr.contains("is not known"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_machine_without_git_is_told_what_to_do() {
+    let mut world = World::new();
+    world.extra.push(("PATH".into(), world.path().join("nothing").into()));
+    let graph = world.graph("name: x\nnodes:\n  - {id: a, worktree: a, run: 'true'}\n");
+    let mut command = world.command(env!("CARGO_BIN_EXE_omg"));
+    let ended: Ended = command.args(["run", &graph, "--run-id", "r1"]).output().unwrap().into();
+    let ended = ended.expect(3);
+    assert!(ended.stderr.contains("git could not be started"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("hint: install git, or put it on the PATH"), "{}", ended.stderr);
+    assert!(!world.run_dir().exists());
+}
+
+#[test]
+fn a_place_for_lanes_that_nobody_may_write_to_is_refused_before_anything_is_made() {
+    let world = World::new();
+    let graph = world.graph(
+        "name: x\nnodes:\n  - {id: a, worktree: a, run: 'true'}\n  - {id: b, worktree: b, run: 'true'}\n",
+    );
+    let program = env!("CARGO_BIN_EXE_omg");
+    world.shell(&format!("cd ..; mkdir ro; chmod 555 ro; chmod 755 .; cp {program} omg"));
+    let copy = world.path().join("omg").display().to_string();
+    let mut command = if rustix::process::geteuid().is_root() {
+        // Nothing is closed to root.
+        world.shell("chown -R 65534:65534 ..");
+        let mut command = world.command("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", &copy]);
+        command
+    } else {
+        world.command(&copy)
+    };
+    let root = world.path().join("ro").display().to_string();
+    let words = ["run", &graph, "--run-id", "r1", "--worktree-root", &root];
+    let ended: Ended = command.args(words).output().unwrap().into();
+    let ended = ended.expect(3);
+    assert_eq!(ended.stderr.matches("error:").count(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("/ro, where lanes belong, can't be written to"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("lane a (a), lane b (b)"), "{}", ended.stderr);
+    assert!(!world.run_dir().exists() && !world.repo().join(".git/refs/heads/omg").exists());
 }
