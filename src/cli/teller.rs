@@ -34,6 +34,8 @@ use crate::view::{RunView, progress};
 const TAIL_LINES: usize = 40;
 /// How often a terminal shows how time passes.
 const TICK: Duration = Duration::from_millis(100);
+/// How long what happens is gathered before it is told.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How long a terminal that stands still may keep a leg from being suspended.
 const SUSPEND_WAIT: Duration = Duration::from_secs(1);
 
@@ -81,6 +83,7 @@ impl Teller {
     /// Returns once all is told, and the screen is as it was.
     pub fn finish(&self) {
         self.to.take();
+        self.nudge();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -92,6 +95,13 @@ impl Teller {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
         if let Err(error) = file.and_then(|mut file| file.write_all(ci::github_summary(view).as_bytes())) {
             output::complain(&format!("note: {}: {error}", path.display()));
+        }
+    }
+
+    /// Has what is waiting told at once.
+    fn nudge(&self) {
+        if let Some(thread) = &*self.thread.borrow() {
+            thread.thread().unpark();
         }
     }
 
@@ -125,6 +135,7 @@ impl Observer for Teller {
     fn leave(&self) {
         let (done, left) = mpsc::channel();
         self.send(Message::Leave(done));
+        self.nudge();
         let _ = left.recv_timeout(SUSPEND_WAIT);
     }
 
@@ -149,25 +160,35 @@ impl Voice {
     }
 
     fn speak(mut self, messages: &mpsc::Receiver<Message>) {
-        loop {
-            let first = if self.screen.is_live() && !self.away {
+        let mut open = true;
+        while open {
+            let wait = if self.screen.is_live() && !self.away {
                 messages.recv_timeout(TICK)
             } else {
                 messages.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
             let mut lines = Vec::new();
-            match first {
+            match wait {
                 Ok(message) => self.take(message, &mut lines),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             // What has piled up is one picture; a screen's worth of lines at a time keeps that bounded.
-            while lines.len() < 1000
-                && let Ok(message) = messages.try_recv()
-            {
-                self.take(message, &mut lines);
+            while lines.len() < 1000 {
+                match messages.try_recv() {
+                    Ok(message) => self.take(message, &mut lines),
+                    Err(mpsc::TryRecvError::Empty) => break,
+                    Err(mpsc::TryRecvError::Disconnected) => {
+                        open = false;
+                        break;
+                    }
+                }
             }
             self.draw(&lines);
+            if open && lines.len() < 1000 {
+                // Being woken for each line would cost a short node as much as its start; `nudge` cuts this short.
+                std::thread::park_timeout(PAUSE);
+            }
         }
         self.screen.show(&[], &[]);
     }

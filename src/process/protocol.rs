@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -182,19 +183,49 @@ impl Difference {
     }
 }
 
-/// Returns all messages that are there, once there is one, as lines to be written at once; `None` at the
-/// end.
-pub async fn gather<M: Serialize>(messages: &mut mpsc::UnboundedReceiver<M>) -> Option<Vec<u8>> {
+/// How long a message that nobody waits for may wait for others.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// A message on its way to the other end.
+pub trait Message: Serialize {
+    /// Returns whether somebody may wait for it: it is then sent at once.
+    fn is_urgent(&self) -> bool;
+}
+
+impl Message for Request {
+    fn is_urgent(&self) -> bool {
+        true
+    }
+}
+
+impl Message for Reply {
+    fn is_urgent(&self) -> bool {
+        // That a job began is a receipt. A short job's is worth no journey of its own.
+        !matches!(self, Reply::Started { .. })
+    }
+}
+
+/// Returns the messages that are there, once there is one that is urgent or a few milliseconds have passed, as
+/// lines to be written at once; `None` at the end.
+pub async fn gather<M: Message>(messages: &mut mpsc::UnboundedReceiver<M>) -> Option<Vec<u8>> {
     let mut lines = Vec::new();
     let mut message = messages.recv().await?;
+    let mut urgent = false;
+    let until = tokio::time::Instant::now() + PATIENCE;
     loop {
+        urgent |= message.is_urgent();
         // A message of ours always has a JSON form.
         if serde_json::to_writer(&mut lines, &message).is_ok() {
             lines.push(b'\n');
         }
-        match messages.try_recv() {
-            Ok(next) => message = next,
-            Err(_) => return Some(lines),
+        let next = match messages.try_recv() {
+            Ok(next) => Some(next),
+            Err(_) if urgent => None,
+            Err(_) => tokio::time::timeout_at(until, messages.recv()).await.ok().flatten(),
+        };
+        match next {
+            Some(next) => message = next,
+            None => return Some(lines),
         }
     }
 }
@@ -210,6 +241,29 @@ mod tests {
             let back: Text = serde_json::from_str(&line).unwrap();
             assert_eq!(OsString::from(back), original);
         }
+    }
+
+    #[test]
+    fn only_a_receipt_waits_for_others() {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (to, mut messages) = mpsc::unbounded_channel();
+            let started = || Reply::Started { job: "a".into(), pid: 1, start_time: 1 };
+            let start = tokio::time::Instant::now();
+            let count = |lines: Option<Vec<u8>>| lines.unwrap().iter().filter(|byte| **byte == b'\n').count();
+            to.send(started()).unwrap();
+            to.send(Reply::Paused).unwrap();
+            assert_eq!(count(gather(&mut messages).await), 2);
+            assert_eq!(start.elapsed(), Duration::ZERO);
+            to.send(started()).unwrap();
+            assert_eq!(count(gather(&mut messages).await), 1);
+            assert!(start.elapsed() >= PATIENCE);
+            to.send(started()).unwrap();
+            drop(to);
+            assert_eq!(count(gather(&mut messages).await), 1);
+            assert_eq!(gather(&mut messages).await, None);
+        });
     }
 
     #[test]

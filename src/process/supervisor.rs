@@ -76,6 +76,7 @@ struct Job {
     leader: u32,
     /// The leader's start time, clock ticks since boot.
     start_time: u64,
+    since: Instant,
     /// Whether the leader is the program itself where a shell was asked for.
     direct: bool,
     exit: JobExit,
@@ -215,6 +216,7 @@ impl Supervisor {
         let job = Job {
             leader: started.pid,
             start_time,
+            since: Instant::now(),
             direct,
             exit,
             over: false,
@@ -430,6 +432,11 @@ impl Supervisor {
     /// Takes note of whose each process is while its parents tell. Needed where several jobs run: what
     /// sheds environment, group and session and is then adopted could be anybody's.
     fn remember_owners(&mut self) {
+        self.look_at = Instant::now() + LOOK;
+        // Jobs that come and go faster than we look would have us look for nothing.
+        if !self.jobs.values().any(|job| job.since.elapsed() >= LOOK / 2) {
+            return;
+        }
         let all = table::scan();
         let leaders: Vec<(u32, String)> =
             self.jobs.iter().map(|(name, job)| (job.leader, name.clone())).collect();
@@ -440,7 +447,6 @@ impl Supervisor {
                 self.owners.entry((process.pid, process.start_time)).or_insert_with(|| name.clone());
             }
         }
-        self.look_at = Instant::now() + LOOK;
     }
 
     /// Returns the living processes of every job.
