@@ -290,6 +290,7 @@ pub fn run_leg(
     runtime.shutdown_background();
     // Usually it is gone at once; where nodes take their grace, it ends them without us.
     let _ = outlive_supervisor(dir.root(), Duration::from_secs(2), Late::Leave);
+    signals::give_back();
     let report = outcome?;
     Ok(Ended { status: report.status, exit: exit_code(report.status, report.stop) })
 }

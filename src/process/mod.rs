@@ -5,6 +5,7 @@ mod birth;
 pub mod capture;
 pub mod client;
 pub mod direct;
+pub mod dispositions;
 pub mod environment;
 pub mod fake;
 mod launch;

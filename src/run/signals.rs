@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::RunDir;
+use crate::process::dispositions::give_back as give_back_to_the_system;
 use crate::schedule::fact::StopReason;
 
 /// What the user's signals ask for.
@@ -82,6 +83,13 @@ async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
         }
         None => std::future::pending().await,
     }
+}
+
+/// Gives back what [`listen`] took: nobody hears of it any more, and a Ctrl-C ends the program again.
+pub fn give_back() {
+    let may_be_ignored = [Signal::HUP, Signal::TSTP].into_iter().filter(|signal| !is_ignored(*signal));
+    let always = [Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1];
+    give_back_to_the_system(&always.into_iter().chain(may_be_ignored).collect::<Vec<_>>());
 }
 
 /// Suspends this program until somebody lets it go on. Returns how long that took.

@@ -80,6 +80,35 @@ fn a_runner_that_is_killed_while_suspended_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_run_that_is_over_and_cannot_say_so_can_be_ended() {
+    let world = World::bare();
+    let nodes: String =
+        (0..90).map(|n| format!("- {{id: a-node-with-a-rather-long-name-{n}, run: 'true'}}\n")).collect();
+    let graph = world.graph(&format!("name: x\nnodes:\n{nodes}"));
+    // Nobody reads the table at the end.
+    let (reader, writer) = std::io::pipe().unwrap();
+    rustix::pipe::fcntl_setpipe_size(&reader, 4096).unwrap();
+    let mut command = world.command(env!("CARGO_BIN_EXE_omg"));
+    command.args(["run", &graph, "--run-id", "r1", "--output", "plain"]).stdout(writer);
+    command.stderr(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let pid = rustix::process::Pid::from_child(&child);
+    let waits = || {
+        let state = std::fs::read_to_string(format!("/proc/{}/wchan", child.id())).unwrap_or_default();
+        state.contains("pipe")
+    };
+    world.wait_for("the end of the run", || {
+        world.event_names().last().is_some_and(|name| name == "run.finished")
+    });
+    world.wait_for("the full pipe", waits);
+    rustix::process::kill_process(pid, Signal::INT).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2));
+    assert_eq!(world.show()["status"], "passed");
+}
+
+#[test]
 fn sigusr1_says_what_is_in_progress() {
     let world = World::bare();
     let go = world.path().join("go");
@@ -193,6 +222,21 @@ fn a_killed_runner_leaves_nothing_running_and_a_run_that_reads_interrupted() {
     assert_eq!(world.state("a"), "interrupted");
 }
 
+/// Kills a runner and its supervisor at once: the supervisor is stopped first, or it would have a moment for
+/// ending its jobs.
+fn kill_both(runner: &mut crate::support::Running, run_dir: &std::path::Path) {
+    let line = std::fs::read_to_string(run_dir.join("supervisor.lock")).unwrap();
+    let supervisor: i32 = line.split(' ').next().unwrap().parse().unwrap();
+    let pid = rustix::process::Pid::from_raw(supervisor).unwrap();
+    rustix::process::kill_process(pid, Signal::STOP).unwrap();
+    while !is_stopped(supervisor as u64) {
+        std::thread::yield_now();
+    }
+    signal(runner, Signal::KILL);
+    runner.wait().unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+}
+
 #[test]
 fn when_runner_and_supervisor_are_killed_at_once_the_next_leg_ends_what_is_left() {
     let world = World::bare();
@@ -204,12 +248,7 @@ fn when_runner_and_supervisor_are_killed_at_once_the_next_leg_ends_what_is_left(
     let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
     world.wait_started("a");
     world.wait_for("its children", || world.alive("sleep 640").len() == 2);
-    let line = std::fs::read_to_string(world.run_dir().join("supervisor.lock")).unwrap();
-    let supervisor: i32 = line.split(' ').next().unwrap().parse().unwrap();
-    let supervisor = rustix::process::Pid::from_raw(supervisor).unwrap();
-    signal(&child, Signal::KILL);
-    rustix::process::kill_process(supervisor, Signal::KILL).unwrap();
-    child.wait().unwrap();
+    kill_both(&mut child, &world.run_dir());
     std::fs::write(go, "").unwrap();
     let resumed = world.omg(&["resume", "r1"]).expect(0);
     assert!(resumed.stderr.contains("ended what an earlier leg left running"), "{}", resumed.stderr);
@@ -296,11 +335,7 @@ fn what_is_left_is_found_however_its_home_is_spelled() {
     let graph = world.graph("name: x\nnodes: [{id: a, run: '(setsid sleep 6701 &) ; sleep 6702'}]\n");
     let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
     world.wait_for("its children", || world.alive("sleep 670").len() == 2);
-    let lock = std::fs::read_to_string(world.path().join("real/runs/r1/supervisor.lock")).unwrap();
-    let supervisor: i32 = lock.split(' ').next().unwrap().parse().unwrap();
-    signal(&child, Signal::KILL);
-    rustix::process::kill_process(rustix::process::Pid::from_raw(supervisor).unwrap(), Signal::KILL).unwrap();
-    child.wait().unwrap();
+    kill_both(&mut child, &world.path().join("real/runs/r1"));
     world.extra.push(("OMG_HOME".into(), world.path().join("real").into()));
     let ended = world.omg(&["cancel", "r1"]).expect(0);
     assert!(ended.stdout.contains("ended what it had left running"), "{}", ended.stdout);
