@@ -43,7 +43,7 @@ pub use expand::Fragments;
 pub use load::{Loaded, Trust, bind_inputs, load};
 pub use model::Graph;
 pub use problem::{Problem, Severity};
-pub use resolve::artifact_variable;
+pub use resolve::{artifact_mentions, artifact_variable};
 pub use schema::schema;
 pub use show::{render, render_some};
 pub use source::FILE_BYTES_MAX;
