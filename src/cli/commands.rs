@@ -26,7 +26,7 @@ pub fn run(settings: &Settings, command: Command, verbose: bool) -> Result<i32, 
         Command::Resume(args) => leg::resume(settings, args, verbose),
         Command::Watch { run, json } => leg::watch(settings, run.as_deref(), json, verbose),
         Command::Lint(args) => lint(settings, &args),
-        Command::Graph(args) => tools::graph(settings, &args),
+        Command::Graph(args) => tools::graph(settings, args),
         Command::Schema => tools::schema(),
         Command::Completions { shell } => {
             output::raw(super::complete::script(shell).as_bytes());

@@ -15,12 +15,14 @@ use crate::view::graph::GraphView;
 use crate::view::json;
 
 /// Shows a graph, or a run of one.
-pub fn graph(settings: &Settings, args: &GraphArgs) -> Result<i32, Refusal> {
+pub fn graph(settings: &Settings, args: GraphArgs) -> Result<i32, Refusal> {
     let format = if args.json { GraphFormat::Json } else { args.format };
-    match &args.graph {
+    match args.graph {
         Some(path) => {
-            let loaded = api::lint::graph(path, Trust::Reviewed).map_err(Refusal::of_problems)?;
-            show(&GraphView::of(&loaded.graph, None), format)
+            let loaded = api::lint::graph(&path, Trust::Reviewed).map_err(Refusal::of_problems)?;
+            let part = api::start::part(loaded.graph, &args.select.into())?;
+            part.notes.iter().for_each(|note| output::complain(&format!("note: {note}")));
+            show(&GraphView::of(&part.graph, None), format)
         }
         None => {
             let found = api::find::run(settings, args.run.as_deref())?;

@@ -27,6 +27,9 @@ mod reach;
 mod reader;
 mod resolve;
 mod schema;
+pub mod select;
+#[cfg(test)]
+mod select_tests;
 mod show;
 mod source;
 pub mod template;

@@ -15,6 +15,7 @@ mod nodes;
 mod provisioning;
 mod resume;
 mod screens;
+mod select;
 mod shown;
 mod signals;
 mod support;
