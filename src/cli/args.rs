@@ -83,6 +83,18 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say why a node ran, waits, was skipped or is blocked, from the journal.
+    Explain {
+        /// A node of the latest run; or the run, where a node follows: an id, a unique prefix, or `latest`.
+        #[arg(value_name = "RUN|NODE")]
+        first: String,
+        /// The node of that run.
+        #[arg(value_name = "NODE")]
+        second: Option<String>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the log of a node's last attempt.
     Logs {
         /// The run: an id, a unique prefix, or `latest`.

@@ -70,6 +70,9 @@ pub fn complete(settings: &Settings, shell: &str, words: &[String]) {
     let candidates: Vec<(String, String)> = match what {
         What::Words(words) => words,
         What::Run => plain(api::names::runs(settings)),
+        What::RunOrNode => {
+            plain([api::names::nodes(settings, None, None), api::names::runs(settings)].concat())
+        }
         What::Node(of) => plain(api::names::nodes(settings, of.run.as_deref(), of.graph.as_deref())),
         What::Lane(of) => plain(api::names::lanes(settings, of.run.as_deref(), of.graph.as_deref())),
         What::GraphFile => return output::result(":graphs"),
