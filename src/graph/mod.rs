@@ -8,6 +8,7 @@
 mod arcs;
 mod assemble;
 mod code;
+mod dependents;
 pub mod duration_ms;
 mod excerpt;
 mod expand;

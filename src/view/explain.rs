@@ -48,8 +48,6 @@ impl Explanation {
             on,
             state: view.nodes[next.at()].state,
         });
-        let mut dependents: Vec<Dependent> = dependents.collect();
-        dependents.reverse();
         Ok(Explanation {
             schema: SCHEMA,
             run_id: file.run_id.to_string(),
@@ -59,7 +57,7 @@ impl Explanation {
             depends_on: graph.node(ix).depends_on.len(),
             next: next_steps(view, ix, alive, legs.last()),
             legs,
-            dependents,
+            dependents: dependents.collect(),
         })
     }
 }
