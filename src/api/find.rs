@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{Refusal, exit};
 use crate::graph::problem::nearest;
-use crate::ids::RunId;
+use crate::ids::{NodeIx, RunId};
 use crate::journal::replay::replay;
 use crate::journal::{Record, RunDir, RunFile, store};
 use crate::run::{RunError, leg};
@@ -31,6 +31,16 @@ impl Found {
     /// Returns the run's records.
     pub fn records(&self) -> Result<Vec<Record>, Refusal> {
         store::read(&self.dir.events()).map_err(|error| crate::run::RunError::from(error).into())
+    }
+
+    /// Returns the place of the node named `id`. Errors: there is none.
+    pub fn node(&self, id: &str) -> Result<NodeIx, Refusal> {
+        let graph = &self.file.graph;
+        graph.node_ix(id).ok_or_else(|| {
+            let near = nearest(id, graph.nodes().iter().map(|node| node.id.as_str()));
+            let hint = near.map(|near| format!("did you mean `{near}`?"));
+            Refusal::new(exit::USAGE, format!("run `{}` has no node `{id}`", self.file.run_id), hint)
+        })
     }
 
     /// Returns where the run stands by its records.

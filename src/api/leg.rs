@@ -400,6 +400,7 @@ mod tests {
         let graph = load("g.yaml", text, &|_| None, Trust::Reviewed).unwrap().graph;
         let base = CommitId::from("0".repeat(40));
         let file = RunFile {
+            selection: None,
             schema: 1,
             run_id: RunId::from("r1"),
             created_at: jiff::Timestamp::UNIX_EPOCH,

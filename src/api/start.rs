@@ -10,9 +10,10 @@ use sha2::{Digest, Sha256};
 use super::leg::{BUILD, Claimed, Ended, LegOptions, now, readiness, run_leg, unborn};
 use super::lint::{Source, check, read};
 use super::{Complaint, Refusal, exit};
+use crate::graph::select::{Part, Selection, select};
 use crate::graph::{Graph, Loaded, Trust, bind_inputs};
 use crate::ids::{RunId, is_ref_part};
-use crate::journal::runfile::{RepositoryFile, SCHEMA};
+use crate::journal::runfile::{RepositoryFile, SCHEMA, SelectionFile};
 use crate::journal::{RunDir, RunFile};
 use crate::provision::plan::hex;
 use crate::run::{Observer, leg};
@@ -30,6 +31,8 @@ pub struct RunRequest {
     pub run_id: Option<String>,
     /// The base of lanes, over the graph's.
     pub base: Option<String>,
+    /// Which nodes are run; all where nothing is named.
+    pub selection: Selection,
     /// The graph is untrusted.
     pub planned: bool,
     /// Further variables that reach nodes.
@@ -69,6 +72,10 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
         complaints: wrong.into_iter().map(|message| Complaint { message, hint: None }).collect(),
         problems: Vec::new(),
     })?;
+    let whole = graph.nodes().len() as u32;
+    let Part { graph, notes: of_selection } = part(graph, &request.selection)?;
+    let selection = (!request.selection.is_empty())
+        .then(|| SelectionFile { by: request.selection.clone(), nodes_in_graph: whole });
     let run_id = run_id(request)?;
     let dir = RunDir::new(&settings.home, &run_id);
     if dir.root().exists() {
@@ -88,9 +95,11 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
         pass_env: graph.parts().pass_env.iter().chain(&request.pass_env).cloned().collect(),
         run_id,
         graph,
+        selection,
     };
     let mut prepared_repository = None;
-    let (mut fit, mut notes) = (0, Vec::new());
+    let mut fit = 0;
+    let mut notes: Vec<String> = file.selected().into_iter().chain(of_selection).collect();
     if !file.graph.lanes().is_empty() {
         let worktrees = GitWorktrees::new(&settings.environment);
         let repository = worktrees
@@ -100,7 +109,8 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
             .map_err(|refusal| concerning_lanes(refusal, &file.graph))?;
         file.repository = Some(of_run);
         let ready = readiness(&worktrees, &repository, &file, &unborn(&file.graph))?;
-        (fit, notes) = (ready.lanes_that_fit, ready.notes);
+        fit = ready.lanes_that_fit;
+        notes.extend(ready.notes);
         prepared_repository = Some(repository);
     }
     Ok(Prepared { file, dir, repository: prepared_repository, lanes_that_fit: fit, notes, warnings })
@@ -138,6 +148,21 @@ pub fn start(
     let claimed =
         Claimed { file, dir, claim, records: Vec::new(), repository, lanes_that_fit, exits: Vec::new() };
     run_leg(settings, claimed, options, observer)
+}
+
+/// Returns the selected part of a graph; the whole where nothing is named.
+pub fn part(graph: Graph, selection: &Selection) -> Result<Part, Refusal> {
+    if selection.is_empty() {
+        return Ok(Part { graph, notes: Vec::new() });
+    }
+    select(&graph, selection).map_err(|errors| Refusal {
+        exit: exit::USAGE,
+        complaints: errors
+            .into_iter()
+            .map(|error| Complaint { message: error.to_string(), hint: error.hint() })
+            .collect(),
+        problems: Vec::new(),
+    })
 }
 
 /// Refuses a graph that uses what this build can check but not run, naming every use.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::graph::model::ProvisionWhen;
+use crate::graph::select::Selection;
 use crate::settings::OutputMode;
 
 /// Runs a reviewed graph of commands; every node that edits gets a prepared git worktree.
@@ -82,6 +83,18 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say why a node ran, waits, was skipped or is blocked, from the journal.
+    Explain {
+        /// A node of the latest run; or the run, where a node follows: an id, a unique prefix, or `latest`.
+        #[arg(value_name = "RUN|NODE")]
+        first: String,
+        /// The node of that run.
+        #[arg(value_name = "NODE")]
+        second: Option<String>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the log of a node's last attempt.
     Logs {
         /// The run: an id, a unique prefix, or `latest`.
@@ -143,6 +156,9 @@ pub struct RunArgs {
     /// The commit that lanes begin at.
     #[arg(long, value_name = "REVISION")]
     pub base: Option<String>,
+    /// Which nodes are run.
+    #[command(flatten)]
+    pub select: SelectArgs,
     /// Treat the graph as untrusted: it may not touch worktrees or name commands.
     #[arg(long)]
     pub planned: bool,
@@ -158,6 +174,26 @@ pub struct RunArgs {
     /// What holds for this leg.
     #[command(flatten)]
     pub leg: LegArgs,
+}
+
+/// Flags that leave a part of a graph.
+#[derive(Debug, Args)]
+pub struct SelectArgs {
+    /// Exactly this node, what it waits for being taken as given; may be given often.
+    #[arg(long, value_name = "NODE", conflicts_with_all = ["from", "until"])]
+    pub only: Vec<String>,
+    /// This node and all that waits for it; may be given often. With --until: what lies between.
+    #[arg(long, value_name = "NODE")]
+    pub from: Vec<String>,
+    /// This node and all that it waits for; may be given often.
+    #[arg(long, value_name = "NODE")]
+    pub until: Vec<String>,
+}
+
+impl From<SelectArgs> for Selection {
+    fn from(SelectArgs { only, from, until }: SelectArgs) -> Selection {
+        Selection { only, from, until }
+    }
 }
 
 /// Flags of every leg.
@@ -262,8 +298,11 @@ pub struct GraphArgs {
     #[arg(required_unless_present = "run")]
     pub graph: Option<PathBuf>,
     /// Show the graph of this run with the states of its nodes: an id, a unique prefix, or `latest`.
-    #[arg(long, value_name = "RUN", conflicts_with = "graph")]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["graph", "only", "from", "until"])]
     pub run: Option<String>,
+    /// Which nodes are shown.
+    #[command(flatten)]
+    pub select: SelectArgs,
     /// What it is shown as.
     #[arg(long, value_enum, default_value = "text")]
     pub format: GraphFormat,

@@ -14,6 +14,7 @@ use crate::api::{self, Refusal, exit};
 use crate::graph::{Problem, Severity, Trust, visible};
 use crate::journal::RunDir;
 use crate::settings::Settings;
+use crate::view::sentences::sentences;
 use crate::view::{json, table};
 
 /// Number of the shape of `lint --json`.
@@ -26,7 +27,7 @@ pub fn run(settings: &Settings, command: Command, verbose: bool) -> Result<i32, 
         Command::Resume(args) => leg::resume(settings, args, verbose),
         Command::Watch { run, json } => leg::watch(settings, run.as_deref(), json, verbose),
         Command::Lint(args) => lint(settings, &args),
-        Command::Graph(args) => tools::graph(settings, &args),
+        Command::Graph(args) => tools::graph(settings, args),
         Command::Schema => tools::schema(),
         Command::Completions { shell } => {
             output::raw(super::complete::script(shell).as_bytes());
@@ -43,6 +44,10 @@ pub fn run(settings: &Settings, command: Command, verbose: bool) -> Result<i32, 
         Command::Show { run, json } => {
             let view = api::find::run(settings, run.as_deref())?.view()?;
             print(json, &view, || table::run(&view, output::style()))
+        }
+        Command::Explain { first, second, json } => {
+            let told = api::explain::explain(settings, &first, second.as_deref())?;
+            print(json, &told, || sentences(&told, output::style()))
         }
         Command::Logs { run, node, follow } => logs(settings, &run, &node, follow),
         Command::Lanes { action: Some(LaneAction::Discard { run, lane }), .. } => {
@@ -128,12 +133,7 @@ const FOLLOW_TICK: std::time::Duration = std::time::Duration::from_millis(50);
 fn logs(settings: &Settings, run: &str, node: &str, follow: bool) -> Result<i32, Refusal> {
     let found = api::find::run(settings, Some(run))?;
     let graph = &found.file.graph;
-    let Some(ix) = graph.node_ix(node) else {
-        let near = crate::graph::problem::nearest(node, graph.nodes().iter().map(|node| node.id.as_str()));
-        let hint = near.map(|near| format!("did you mean `{near}`?"));
-        let message = format!("run `{}` has no node `{node}`", found.file.run_id);
-        return Err(Refusal::new(exit::USAGE, message, hint));
-    };
+    let ix = found.node(node)?;
     let id = graph.node(ix).id.clone();
     let mut shown: Option<(PathBuf, u64)> = None;
     loop {

@@ -21,6 +21,8 @@ pub enum What {
     Words(Vec<(String, String)>),
     /// A run.
     Run,
+    /// A run, or a node of the latest one.
+    RunOrNode,
     /// A node of a run, where one is named, else of a graph file.
     Node(Source),
     /// A lane, likewise.
@@ -181,7 +183,8 @@ impl<'c> Seen<'c> {
     }
 
     fn given(&self, kind: &str) -> Option<String> {
-        self.given.iter().find(|(of, _)| of == kind).map(|(_, value)| value.clone())
+        let is_it = |of: &str| of.split('|').next() == Some(kind);
+        self.given.iter().find(|(of, _)| is_it(of)).map(|(_, value)| value.clone())
     }
 
     fn flags(&self) -> Vec<(String, String)> {
@@ -208,6 +211,7 @@ impl<'c> Seen<'c> {
         let source = || Source { run: self.given("RUN"), graph: self.given("GRAPH") };
         match kind(arg).as_str() {
             "RUN" => What::Run,
+            "RUN|NODE" => What::RunOrNode,
             "NODE" => What::Node(source()),
             "LANE" => What::Lane(source()),
             "GRAPH" | "FILE" => What::GraphFile,
@@ -288,7 +292,12 @@ mod tests {
         assert_eq!(names("lanes dis"), ["discard"]);
         let of_run = Source { run: Some("r1".into()), graph: None };
         assert_eq!(at("logs r1 ").what, What::Node(of_run.clone()));
+        assert_eq!(at("explain ").what, What::RunOrNode);
+        assert_eq!(at("explain r1 ").what, What::Node(of_run.clone()));
         assert_eq!(at("lanes discard r1 ").what, What::Lane(of_run));
+        let of_graph = Source { run: None, graph: Some("g.yaml".into()) };
+        assert_eq!(at("run g.yaml --only ").what, What::Node(of_graph.clone()));
+        assert_eq!(at("run g.yaml --from a --until ").what, What::Node(of_graph));
         assert_eq!(at("run ").what, What::GraphFile);
         assert_eq!(at("run -j 4 ").what, What::GraphFile);
         assert_eq!(at("run -j4 ").what, What::GraphFile);

@@ -77,6 +77,7 @@ pub fn start(settings: &Settings, args: RunArgs, verbose: bool) -> Result<i32, R
         inputs: args.inputs,
         run_id: args.run_id,
         base: args.base,
+        selection: args.select.into(),
         planned: args.planned,
         pass_env: args.pass_env,
         worktree_root: args.worktree_root,
@@ -107,6 +108,9 @@ pub fn resume(settings: &Settings, args: ResumeArgs, verbose: bool) -> Result<i3
     let options = leg_options(&args.leg, args.retry_failed, args.retry_blocked);
     let found = api::find::run(settings, args.run.as_deref())?;
     output::complain(&format!("run {} in {}", found.file.run_id, found.dir.root().display()));
+    if let Some(selected) = found.file.selected() {
+        output::complain(&format!("note: {selected}"));
+    }
     let id = found.file.run_id.clone();
     let teller = teller(settings, &found.file, &found.dir, presentation, &found.records()?);
     let junit = args.leg.junit.as_deref();

@@ -15,12 +15,14 @@ use crate::view::graph::GraphView;
 use crate::view::json;
 
 /// Shows a graph, or a run of one.
-pub fn graph(settings: &Settings, args: &GraphArgs) -> Result<i32, Refusal> {
+pub fn graph(settings: &Settings, args: GraphArgs) -> Result<i32, Refusal> {
     let format = if args.json { GraphFormat::Json } else { args.format };
-    match &args.graph {
+    match args.graph {
         Some(path) => {
-            let loaded = api::lint::graph(path, Trust::Reviewed).map_err(Refusal::of_problems)?;
-            show(&GraphView::of(&loaded.graph, None), format)
+            let loaded = api::lint::graph(&path, Trust::Reviewed).map_err(Refusal::of_problems)?;
+            let part = api::start::part(loaded.graph, &args.select.into())?;
+            part.notes.iter().for_each(|note| output::complain(&format!("note: {note}")));
+            show(&GraphView::of(&part.graph, None), format)
         }
         None => {
             let found = api::find::run(settings, args.run.as_deref())?;
@@ -68,6 +70,9 @@ pub fn complete(settings: &Settings, shell: &str, words: &[String]) {
     let candidates: Vec<(String, String)> = match what {
         What::Words(words) => words,
         What::Run => plain(api::names::runs(settings)),
+        What::RunOrNode => {
+            plain([api::names::nodes(settings, None, None), api::names::runs(settings)].concat())
+        }
         What::Node(of) => plain(api::names::nodes(settings, of.run.as_deref(), of.graph.as_deref())),
         What::Lane(of) => plain(api::names::lanes(settings, of.run.as_deref(), of.graph.as_deref())),
         What::GraphFile => return output::result(":graphs"),

@@ -12,7 +12,7 @@ use super::keys::NodeKey;
 use super::problem::{Pos, Problem, Report};
 use super::source::parse;
 use super::template::{Stretch, Token, stretches, token};
-use super::tree::{Entry, Tree, Value};
+use super::tree::{Entry, Tree, Value, Word};
 use crate::ids::is_id;
 
 /// Returns the path to show for a fragment and its text, by the name in a `use`.
@@ -288,10 +288,10 @@ impl Splicer<'_, '_> {
         }
         let mut entries: Vec<Entry> =
             own.iter().filter(|entry| !matches!(entry.key.as_str(), "use" | "with")).cloned().collect();
-        let taken: BTreeSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+        let taken: BTreeSet<Word> = entries.iter().map(|entry| entry.key.clone()).collect();
         let of_body = self.rewritten_entries(body, rewrite);
         entries.extend(of_body.into_iter().filter(|entry| !taken.contains(&entry.key)));
-        Tree::made(citing.at, Value::Map(entries))
+        Tree::made(citing.at, Value::Map(entries.into()))
     }
 
     /// Returns a node of a subgraph under its name outside, with the edges and the place it inherits.
@@ -320,7 +320,7 @@ impl Splicer<'_, '_> {
             let places = ["cwd", "worktree"].into_iter().filter_map(|key| citing.entry(key));
             entries.extend(places.cloned());
         }
-        Tree::made(node.at, Value::Map(entries))
+        Tree::made(node.at, Value::Map(entries.into()))
     }
 
     fn rewritten_entries(&mut self, node: &Tree, rewrite: &Rewrite<'_>) -> Vec<Entry> {
@@ -357,7 +357,7 @@ impl Splicer<'_, '_> {
                 }
                 _ => {
                     let text = self.rewritten_text(text, tree.at, rewrite);
-                    Tree::made(tree.at, Value::Text { text, plain: *plain })
+                    Tree::made(tree.at, Value::Text { text: text.into(), plain: *plain })
                 }
             },
         }
@@ -436,7 +436,7 @@ impl Rewrite<'_> {
 
 fn prefixed(tree: &Tree, prefix: &str) -> Rc<Tree> {
     let text = format!("{prefix}/{}", tree.text().unwrap_or_default());
-    Tree::made(tree.at, Value::Text { text, plain: false })
+    Tree::made(tree.at, Value::Text { text: text.into(), plain: false })
 }
 
 /// Every edge inside a fragment is to a node inside: an unknown one then dangles under its new name.

@@ -136,7 +136,7 @@ fn read_inputs(reader: &mut Reader<'_>, tree: &Tree) -> IndexMap<String, Input> 
     if let Some(entries) = tree.entries() {
         for entry in entries {
             if check_input_name(reader, &entry.key, entry.at) {
-                inputs.insert(entry.key.clone(), read_input(reader, entry));
+                inputs.insert(entry.key.to_string(), read_input(reader, entry));
             }
         }
     } else if tree.items().is_some() {
@@ -246,7 +246,7 @@ fn read_preflight(reader: &mut Reader<'_>, tree: &Tree) {
 fn read_lanes(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &Tree) -> Vec<RawLane> {
     let mut lanes = Vec::new();
     for entry in reader.map("`lanes`", tree).unwrap_or_default() {
-        let name = At { at: entry.at, value: entry.key.clone() };
+        let name = At { at: entry.at, value: entry.key.to_string() };
         check_lane_name(reader, &name.value, name.at);
         let mut lane = RawLane { name, base: None, provision: None, cleanup: None };
         let whose = format!("lane `{}`", entry.key);

@@ -140,10 +140,11 @@ fn read_id(reader: &mut Reader<'_>, tree: &Tree, place: Place) -> Option<At<Stri
 }
 
 fn read_depends_on(reader: &mut Reader<'_>, tree: &Tree) -> Vec<RawDependency> {
-    let mut found = Vec::new();
-    for item in reader.list("`depends_on`", "ids", tree).unwrap_or_default() {
+    let items = reader.list("`depends_on`", "ids", tree).unwrap_or_default();
+    let mut found = Vec::with_capacity(items.len());
+    for item in items {
         let Some(entries) = item.entries() else {
-            if let Some(id) = reader.filled_text("an entry of `depends_on`", item) {
+            if let Some(id) = reader.filled_word("an entry of `depends_on`", item) {
                 found.push(RawDependency { id, on: On::Passed });
             }
             continue;
@@ -151,7 +152,7 @@ fn read_depends_on(reader: &mut Reader<'_>, tree: &Tree) -> Vec<RawDependency> {
         let (mut id, mut on) = (None, Some(On::Passed));
         for entry in entries {
             match DependencyKey::of(&entry.key) {
-                Some(DependencyKey::Id) => id = reader.filled_text("`id` of a dependency", &entry.value),
+                Some(DependencyKey::Id) => id = reader.filled_word("`id` of a dependency", &entry.value),
                 Some(DependencyKey::On) => {
                     on = reader.choice("`on`", ENDINGS, &entry.value).map(|on| on.value)
                 }
@@ -201,7 +202,7 @@ pub(super) fn read_env(reader: &mut Reader<'_>, tree: &Tree) -> Option<Vec<RawVa
                 format!("`{}` can't name a variable", clip(name)),
             );
         } else if let Some(text) = reader.text(&format!("the variable `{}`", clip(name)), &entry.value) {
-            vars.push(RawVar { name: name.clone(), text });
+            vars.push(RawVar { name: name.to_string(), text });
         }
     }
     Some(vars)

@@ -48,10 +48,13 @@ pub fn load(file: &str, text: &str, fragments: Fragments<'_>, trust: Trust) -> R
             return Err(report.finish_only(planned::CODE));
         }
     }
-    let parts = read_graph(&mut Reader { report: &mut report }, &root).and_then(|(graph, trees)| {
+    let read = read_graph(&mut Reader { report: &mut report }, &root);
+    // Each tree goes as soon as it is read: of a large graph they take the most.
+    drop(root);
+    let parts = read.and_then(|(graph, trees)| {
         let expanded = expand(&mut report, trees, fragments);
         let mut nodes = Vec::with_capacity(expanded.nodes.len());
-        for node in &expanded.nodes {
+        for node in expanded.nodes {
             let raw = read_node(&mut Reader { report: &mut report }, &node.tree, node.cited_at.is_some());
             // Enough has been said of what is no map.
             if node.tree.entries().is_none() {

@@ -8,6 +8,7 @@
 mod arcs;
 mod assemble;
 mod code;
+mod dependents;
 pub mod duration_ms;
 mod excerpt;
 mod expand;
@@ -27,6 +28,9 @@ mod reach;
 mod reader;
 mod resolve;
 mod schema;
+pub mod select;
+#[cfg(test)]
+mod select_tests;
 mod show;
 mod source;
 pub mod template;
@@ -43,7 +47,7 @@ pub use expand::Fragments;
 pub use load::{Loaded, Trust, bind_inputs, load};
 pub use model::Graph;
 pub use problem::{Problem, Severity};
-pub use resolve::artifact_variable;
+pub use resolve::{artifact_mentions, artifact_variable};
 pub use schema::schema;
 pub use show::{render, render_some};
 pub use source::FILE_BYTES_MAX;

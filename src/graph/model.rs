@@ -7,11 +7,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use petgraph::Direction;
-use petgraph::graph::{DiGraph, NodeIndex};
-use petgraph::visit::EdgeRef;
 use serde::{Deserialize, Serialize};
 
+use super::dependents::Dependents;
 use super::duration_ms;
 use super::lineage::Lineage;
 use crate::ids::{LaneIx, LaneName, NodeId, NodeIx};
@@ -32,7 +30,7 @@ pub const PROVISION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(600);
 #[serde(from = "GraphParts", into = "GraphParts")]
 pub struct Graph {
     parts: GraphParts,
-    dag: DiGraph<NodeIx, On>,
+    dependents: Dependents,
     ranks: Vec<u32>,
     pub(super) lineage: Lineage,
 }
@@ -457,31 +455,15 @@ impl Graph {
     ///
     /// Errors: only a cycle. Panics where an index is out of range: that is the loader's fault.
     pub fn new(parts: GraphParts) -> Result<Graph, Vec<NodeIx>> {
-        let mut dag = DiGraph::with_capacity(parts.nodes.len(), parts.nodes.len());
-        for at in 0..parts.nodes.len() {
-            dag.add_node(NodeIx(at as u32));
+        let dependents = Dependents::of(&parts.nodes);
+        let order = dependents.order(&parts.nodes)?;
+        let lineage = Lineage::of(&parts.nodes, parts.lanes.len(), order.iter().copied());
+        let mut ranks = vec![0; parts.nodes.len()];
+        for ix in order.into_iter().rev() {
+            let after = dependents.after(ix).iter().map(|next| ranks[next.node.at()] + 1);
+            ranks[ix.at()] = after.max().unwrap_or(0);
         }
-        for (at, node) in parts.nodes.iter().enumerate() {
-            for dependency in &node.depends_on {
-                dag.add_edge(NodeIndex::new(dependency.node.at()), NodeIndex::new(at), dependency.on);
-            }
-        }
-        match petgraph::algo::toposort(&dag, None) {
-            Ok(order) => {
-                let mut ranks = vec![0; parts.nodes.len()];
-                let in_order = order.iter().map(|ix| dag[*ix]);
-                let lineage = Lineage::of(&parts.nodes, parts.lanes.len(), in_order);
-                for ix in order.into_iter().rev() {
-                    ranks[ix.index()] = dag
-                        .neighbors_directed(ix, Direction::Outgoing)
-                        .map(|next| ranks[next.index()] + 1)
-                        .max()
-                        .unwrap_or(0);
-                }
-                Ok(Graph { parts, dag, ranks, lineage })
-            }
-            Err(cycle) => Err(cycle_through(&dag, cycle.node_id())),
-        }
+        Ok(Graph { parts, dependents, ranks, lineage })
     }
 
     /// Returns the graph as data.
@@ -524,11 +506,9 @@ impl Graph {
         self.parts.nodes.iter().position(|node| node.id.as_str() == id).map(|at| NodeIx(at as u32))
     }
 
-    /// Returns the nodes that wait for `ix`, with the ending each waits for. Order unspecified but fixed.
+    /// Returns the nodes that wait for `ix`, in file order, with the ending each waits for.
     pub fn dependents(&self, ix: NodeIx) -> impl Iterator<Item = (NodeIx, On)> + '_ {
-        self.dag
-            .edges_directed(NodeIndex::new(ix.at()), Direction::Outgoing)
-            .map(|edge| (self.dag[edge.target()], *edge.weight()))
+        self.dependents.after(ix).iter().map(|edge| (edge.node, edge.on))
     }
 
     /// Returns the number of edges on the longest path from `ix` to a node that nothing waits for.
@@ -545,28 +525,6 @@ impl Graph {
     pub fn cleanup(&self, ix: LaneIx) -> CleanupPolicy {
         self.lane(ix).cleanup.unwrap_or(self.parts.cleanup)
     }
-}
-
-/// Walks back from a node on a cycle until a node repeats; no recursion.
-fn cycle_through(dag: &DiGraph<NodeIx, On>, start: NodeIndex) -> Vec<NodeIx> {
-    for component in petgraph::algo::kosaraju_scc(dag) {
-        if !component.contains(&start) {
-            continue;
-        }
-        let mut path = vec![start];
-        loop {
-            let here = *path.last().unwrap_or(&start);
-            let next = dag
-                .neighbors_directed(here, Direction::Incoming)
-                .find(|next| component.contains(next))
-                .unwrap_or(start);
-            if let Some(at) = path.iter().position(|seen| *seen == next) {
-                return path[at..].iter().map(|ix| dag[*ix]).collect();
-            }
-            path.push(next);
-        }
-    }
-    vec![dag[start]]
 }
 
 impl From<GraphParts> for Graph {

@@ -8,6 +8,7 @@ use super::keys::NodeKey;
 use super::model::{Access, CleanupPolicy, Identity, Input, On, OnFail, Provision, Retry, SuccessCheck};
 use super::problem::Pos;
 use super::reader::At;
+use super::tree::Word;
 
 /// Text in which tokens may stand.
 pub(super) type RawText = At<String>;
@@ -110,7 +111,7 @@ pub(super) enum RawWorktree {
 /// An entry of `depends_on`.
 #[derive(Clone, Debug)]
 pub(super) struct RawDependency {
-    pub id: At<String>,
+    pub id: At<Word>,
     pub on: On,
 }
 

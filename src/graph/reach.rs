@@ -4,8 +4,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use petgraph::graph::{DiGraph, NodeIndex};
-
 /// Ancestors are asked for this many at a time: one pass over the graph answers them all, in memory
 /// that grows with the nodes only.
 const CHUNK: usize = 512;
@@ -23,22 +21,7 @@ pub(super) struct Reach {
 impl Reach {
     /// Returns the graph in which node `n` waits for `before[n]`.
     pub fn new(before: Vec<Vec<u32>>) -> Reach {
-        let edges = before.iter().map(Vec::len).sum();
-        let mut graph: DiGraph<(), (), u32> = DiGraph::with_capacity(before.len(), edges);
-        for _ in &before {
-            graph.add_node(());
-        }
-        for (at, befores) in before.iter().enumerate() {
-            for from in befores {
-                graph.add_edge(NodeIndex::new(*from as usize), NodeIndex::new(at), ());
-            }
-        }
-        // Not Tarjan's: petgraph's recurses.
-        let mut groups: Vec<Vec<u32>> = petgraph::algo::kosaraju_scc(&graph)
-            .into_iter()
-            .rev()
-            .map(|group| group.into_iter().map(|ix| ix.index() as u32).collect())
-            .collect();
+        let mut groups = knots(&before);
         groups.iter_mut().for_each(|group| group.sort_unstable());
         Reach { before, groups }
     }
@@ -245,6 +228,53 @@ impl Reach {
     }
 }
 
+/// Returns the nodes in groups that wait for each other, dependencies first: Tarjan's way, with a list of its own
+/// in place of recursion.
+fn knots(before: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    const NEW: u32 = u32::MAX;
+    let mut groups = Vec::new();
+    // The time at which each node was come to, and the earliest that it leads back to.
+    let (mut time, mut earliest) = (vec![NEW; before.len()], vec![NEW; before.len()]);
+    let mut now = 0;
+    // What is in no group yet, in order of time; and the way to the node at hand, with its next edge.
+    let (mut open, mut is_open) = (Vec::new(), vec![false; before.len()]);
+    let mut way: Vec<(usize, usize)> = Vec::new();
+    for start in 0..before.len() {
+        if time[start] == NEW {
+            way.push((start, 0));
+        }
+        while let Some((node, edge)) = way.last_mut() {
+            let node = *node;
+            if *edge == 0 {
+                (time[node], earliest[node]) = (now, now);
+                now += 1;
+                open.push(node as u32);
+                is_open[node] = true;
+            }
+            let next = before[node].get(*edge).map(|next| *next as usize);
+            *edge += 1;
+            match next {
+                Some(next) if time[next] == NEW => way.push((next, 0)),
+                Some(next) if is_open[next] => earliest[node] = earliest[node].min(time[next]),
+                Some(_) => {}
+                None => {
+                    way.pop();
+                    if let Some((from, _)) = way.last() {
+                        earliest[*from] = earliest[*from].min(earliest[node]);
+                    }
+                    if earliest[node] == time[node] {
+                        let begin = open.iter().rposition(|open| *open as usize == node).unwrap_or(0);
+                        let group = open.split_off(begin);
+                        group.iter().for_each(|node| is_open[*node as usize] = false);
+                        groups.push(group);
+                    }
+                }
+            }
+        }
+    }
+    groups
+}
+
 fn join(into: &mut [u64; WORDS], from: &[u64; WORDS]) {
     into.iter_mut().zip(from).for_each(|(into, from)| *into |= from);
 }
@@ -286,6 +316,15 @@ mod tests {
         // 0 → 1 → 2 → 0 with the shortcut 1 → 0; 3 waits for itself; 4 is free; 5 ⇄ 6.
         let reach = Reach::new(vec![vec![1], vec![2, 0], vec![0], vec![3], vec![0], vec![6], vec![5]]);
         assert_eq!(reach.cycles(), [vec![0, 1], vec![3], vec![5, 6]]);
+    }
+
+    #[test]
+    fn knots_come_after_what_they_wait_for() {
+        // A knot of knots: 0 → 1 → 2 → 0 and 2 → 3 → 4 → 3; 5 waits for 0, and nothing for 5.
+        let reach = Reach::new(vec![vec![1], vec![2], vec![0, 3], vec![4], vec![3], vec![0, 4]]);
+        assert_eq!(reach.groups, [vec![3, 4], vec![0, 1, 2], vec![5]]);
+        let diamond = Reach::new(vec![vec![1, 2], vec![3], vec![3], vec![]]);
+        assert_eq!(diamond.groups, [[3], [1], [2], [0]]);
     }
 
     #[test]

@@ -9,13 +9,19 @@ use std::time::Duration;
 use super::code::Code;
 use super::excerpt::clip;
 use super::problem::{Pos, Report, list_or};
-use super::tree::{Entry, Tree};
+use super::tree::{Entry, Tree, Word};
 
 /// A value with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct At<T> {
     pub at: Pos,
     pub value: T,
+}
+
+impl At<Word> {
+    fn owned(self) -> At<String> {
+        At { at: self.at, value: self.value.to_string() }
+    }
 }
 
 /// Reads trees; what is wrong goes to the report.
@@ -27,19 +33,28 @@ pub(super) struct Reader<'r> {
 impl Reader<'_> {
     /// Reads text. Numbers and booleans are text as they were written.
     pub fn text(&mut self, what: &str, tree: &Tree) -> Option<At<String>> {
-        match tree.text() {
+        self.word(what, tree).map(At::owned)
+    }
+
+    fn word(&mut self, what: &str, tree: &Tree) -> Option<At<Word>> {
+        match tree.word() {
             Some(text) if text.contains('\0') => {
                 self.report.error(Code::WrongValue, tree.at, format!("{what} holds a null byte"));
                 None
             }
-            Some(text) => Some(At { at: tree.at, value: text.to_owned() }),
+            Some(text) => Some(At { at: tree.at, value: text.clone() }),
             None => self.wrong_type(what, "text", tree),
         }
     }
 
     /// Reads text that is not blank.
     pub fn filled_text(&mut self, what: &str, tree: &Tree) -> Option<At<String>> {
-        let text = self.text(what, tree)?;
+        self.filled_word(what, tree).map(At::owned)
+    }
+
+    /// The same, without a copy of what may come again and again.
+    pub fn filled_word(&mut self, what: &str, tree: &Tree) -> Option<At<Word>> {
+        let text = self.word(what, tree)?;
         if text.value.trim().is_empty() {
             self.report.error(Code::EmptyValue, tree.at, format!("{what} is empty"));
             return None;

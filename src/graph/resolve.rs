@@ -154,10 +154,25 @@ impl Names {
     }
 }
 
+/// What the names of variables for artifacts begin with.
+const ARTIFACT: &str = "OMG_ARTIFACT_";
+
 /// Returns the variable that holds the path of a node's result: upper case, other characters as `_`.
 pub fn artifact_variable(id: &str) -> String {
     let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-    format!("OMG_ARTIFACT_{}", id.chars().map(upper).collect::<String>())
+    format!("{ARTIFACT}{}", id.chars().map(upper).collect::<String>())
+}
+
+/// Returns the names of variables for artifacts that stand in a template's own text.
+pub fn artifact_mentions(template: &Template) -> Vec<String> {
+    let texts = template.0.iter().filter_map(|piece| match piece {
+        Piece::Text(text) => Some(text),
+        _ => None,
+    });
+    let starts = texts.flat_map(|text| text.match_indices(ARTIFACT).map(|(at, _)| &text[at..]));
+    let name =
+        |rest: &str| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>();
+    starts.map(name).collect()
 }
 
 fn unknown_token(report: &mut Report, body: &str, at: Pos) {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use indexmap::IndexSet;
 use serde_yaml::granit_parser::{
     ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span, StructureStyle, Tag,
 };
@@ -14,7 +15,7 @@ use serde_yaml::granit_parser::{
 use super::code::Code;
 use super::excerpt::clip;
 use super::problem::{Pos, Problem, Report};
-use super::tree::{Entry, Size, Tree, Value};
+use super::tree::{Entry, Size, Tree, Value, Word};
 
 /// Largest file that is read, in bytes: 8 MiB.
 pub const FILE_BYTES_MAX: usize = 8 << 20;
@@ -22,14 +23,17 @@ pub const FILE_BYTES_MAX: usize = 8 << 20;
 /// Deepest nesting, aliases included. The grammar needs seven; trees are dropped by recursion.
 const HEIGHT_MAX: u16 = 100;
 
+/// Longest text that is kept once for all its places, in bytes.
+const WORD_BYTES_MAX: usize = 64;
+
 /// Most values, keys among them, that a file may hold. No graph of 8 MiB that runs anything has as many.
 const VALUES_MAX: u32 = 2_500_000;
 
 /// Most values that aliases may repeat, in all.
-const REPEATED_VALUES_MAX: u64 = 1_000_000;
+const REPEATED_VALUES_MAX: u32 = 1_000_000;
 
 /// Most text that aliases may repeat, in bytes.
-const REPEATED_BYTES_MAX: u64 = 64 << 20;
+const REPEATED_BYTES_MAX: u32 = 64 << 20;
 
 /// Returns the tree of one file, or `None` where its YAML can't be read; problems go to `report`.
 ///
@@ -59,6 +63,7 @@ pub(super) fn parse(report: &mut Report, name: &str, text: &str) -> Option<Rc<Tr
         flow_depth: 0,
         frames: Vec::new(),
         anchors: BTreeMap::new(),
+        words: IndexSet::new(),
         values: 0,
         repeated: Size::default(),
         documents: 0,
@@ -111,6 +116,8 @@ struct Builder<'r, 't> {
     flow_depth: u32,
     frames: Vec<Frame>,
     anchors: BTreeMap<usize, Rc<Tree>>,
+    /// Short texts that came before: ids and keys come again and again.
+    words: IndexSet<Word>,
     values: u32,
     repeated: Size,
     documents: u32,
@@ -139,7 +146,8 @@ impl Builder<'_, '_> {
                     self.check_tag(&tag, at)?;
                     plain &= tag.core_suffix() != Some("str");
                 }
-                self.put(Tree::made(at, Value::Text { text: text.into_owned(), plain }), anchor)
+                let text = self.word(&text);
+                self.put(Tree::made(at, Value::Text { text, plain }), anchor)
             }
             Event::SequenceStart(style, anchor, tag) => {
                 self.open(at, anchor, style == StructureStyle::Flow, tag.as_deref(), Open::List(Vec::new()))
@@ -152,8 +160,8 @@ impl Builder<'_, '_> {
                 let Some(frame) = self.frames.pop() else { return Ok(()) };
                 self.flow_depth -= u32::from(frame.flow);
                 let value = match frame.open {
-                    Open::List(items) => Value::List(items),
-                    Open::Map { pairs, .. } => Value::Map(self.close_map(pairs)),
+                    Open::List(items) => Value::List(items.into()),
+                    Open::Map { pairs, .. } => Value::Map(self.close_map(pairs).into()),
                 };
                 self.put(Tree::made(frame.at, value), frame.anchor)
             }
@@ -166,6 +174,19 @@ impl Builder<'_, '_> {
             // Where streams and documents begin and end, and what the options leave out.
             _ => Ok(()),
         }
+    }
+
+    /// Returns a text, the same for the same words.
+    fn word(&mut self, text: &str) -> Word {
+        if text.len() > WORD_BYTES_MAX {
+            return text.into();
+        }
+        if let Some(known) = self.words.get(text) {
+            return known.clone();
+        }
+        let word = Word::from(text);
+        self.words.insert(word.clone());
+        word
     }
 
     fn open(
@@ -235,7 +256,7 @@ impl Builder<'_, '_> {
 
     /// Applies `<<` (own keys win, then the earlier of several maps) and reports keys that come twice.
     fn close_map(&mut self, pairs: Vec<(Rc<Tree>, Rc<Tree>)>) -> Vec<Entry> {
-        let mut places: BTreeMap<String, Pos> = BTreeMap::new();
+        let mut places: BTreeMap<Word, Pos> = BTreeMap::new();
         let mut entries = Vec::with_capacity(pairs.len());
         let mut merged: Vec<Rc<Tree>> = Vec::new();
         for (key, value) in pairs {
@@ -247,7 +268,7 @@ impl Builder<'_, '_> {
                 continue;
             }
             places.insert(text.clone(), key.at);
-            if !plain || text != "<<" {
+            if !plain || *text != "<<" {
                 entries.push(Entry { key: text.clone(), at: key.at, value });
                 continue;
             }

@@ -645,12 +645,13 @@ fn a_chain_of_a_hundred_thousand_nodes_is_checked() {
         let mut report = Report::default();
         let at = Pos { file: report.add_file("g.yaml", ""), line: 1, column: 1, start: 0, end: 0 };
         let text = |value: String| At { at, value };
+        let word = |value: String| At { at, value: value.into() };
         let node = |ix: u32| RawNode {
             id: Some(text(format!("n{ix}"))),
             run: Some(text(if ix == 0 { "x".into() } else { "{{ artifacts.n0 }}".into() })),
             depends_on: ix
                 .checked_sub(1)
-                .map(|ix| RawDependency { id: text(format!("n{ix}")), on: On::Passed })
+                .map(|ix| RawDependency { id: word(format!("n{ix}")), on: On::Passed })
                 .into_iter()
                 .collect(),
             keys: vec![(keys::NodeKey::Run, at)],

@@ -185,7 +185,7 @@ impl TokenRules<'_> {
     /// above them. That has been reported; what follows from it would only be noise.
     fn doubtful(&self, checked: &Checked<'_>) -> Vec<bool> {
         let dangles = |node: &Placed| {
-            node.raw.depends_on.iter().any(|edge| !self.names.nodes.contains_key(&edge.id.value))
+            node.raw.depends_on.iter().any(|edge| !self.names.nodes.contains_key(edge.id.value.as_str()))
         };
         let nodes = || checked.nodes.iter().zip(&checked.on_cycles);
         let own: Vec<bool> = nodes().map(|(node, on_cycle)| *on_cycle || dangles(node)).collect();

@@ -2,9 +2,61 @@
 //!
 //! Plain data; how it is made of text is `source`'s, of other trees `expand`'s.
 
+use std::borrow::Borrow;
+use std::fmt;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use super::problem::Pos;
+
+/// A text that may stand at many places and is kept once.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Word(Rc<str>);
+
+impl Word {
+    /// Returns its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<T: Into<Rc<str>>> From<T> for Word {
+    fn from(text: T) -> Word {
+        Word(text.into())
+    }
+}
+
+impl Deref for Word {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Word {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<&str> for Word {
+    fn eq(&self, other: &&str) -> bool {
+        *self.0 == **other
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
 
 /// A value with its place. Shared wherever an alias repeats it.
 #[derive(Debug)]
@@ -16,12 +68,12 @@ pub(super) struct Tree {
     pub size: Size,
 }
 
-/// What a tree stands for, aliases counted as often as they repeat it.
+/// What a tree stands for, aliases counted as often as they repeat it; at the most what the number holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
-    pub values: u64,
+    pub values: u32,
     /// Of text.
-    pub bytes: u64,
+    pub bytes: u32,
 }
 
 impl Size {
@@ -36,17 +88,17 @@ impl Size {
 pub(super) enum Value {
     /// A scalar: its text, and whether it was written without quotes (only then is `~` a null).
     Text {
-        text: String,
+        text: Word,
         plain: bool,
     },
-    List(Vec<Rc<Tree>>),
-    Map(Vec<Entry>),
+    List(Box<[Rc<Tree>]>),
+    Map(Box<[Entry]>),
 }
 
 /// One key of a map with its value. Keys of a map are unique.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    pub key: String,
+    pub key: Word,
     pub at: Pos,
     pub value: Rc<Tree>,
 }
@@ -66,6 +118,11 @@ impl Tree {
 
     /// Returns the text of a scalar that is not null; numbers and booleans as they were written.
     pub fn text(&self) -> Option<&str> {
+        self.word().map(Word::as_str)
+    }
+
+    /// The same, to be kept without a copy.
+    pub fn word(&self) -> Option<&Word> {
         match &self.value {
             Value::Text { text, .. } if !self.is_null() => Some(text),
             _ => None,
@@ -126,7 +183,7 @@ fn measure(value: &Value) -> (u16, Size) {
         size.add(child.size);
     };
     match value {
-        Value::Text { text, .. } => size.bytes = text.len() as u64,
+        Value::Text { text, .. } => size.bytes = u32::try_from(text.len()).unwrap_or(u32::MAX),
         Value::List(items) => items.iter().for_each(|item| count(item)),
         Value::Map(entries) => entries.iter().for_each(|entry| count(&entry.value)),
     }

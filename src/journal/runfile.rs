@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::Graph;
+use crate::graph::select::Selection;
 use crate::ids::{CommitId, LaneName, RunId};
 
 /// Number of the shape of `run.json`.
@@ -27,8 +28,11 @@ pub struct RunFile {
     pub graph_path: PathBuf,
     /// The graph file's content, hashed with SHA-256, in hex.
     pub graph_sha256: String,
-    /// The graph as resolved.
+    /// The graph as resolved; of a selection, the part that was selected.
     pub graph: Graph,
+    /// What was selected of the graph, where that is not the whole of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<SelectionFile>,
     /// Every input with its value.
     pub inputs: IndexMap<String, String>,
     /// The folder the run was started in; nodes without a lane work there.
@@ -37,6 +41,16 @@ pub struct RunFile {
     pub repository: Option<RepositoryFile>,
     /// Names of variables that reach nodes although they are scrubbed by default.
     pub pass_env: Vec<String>,
+}
+
+/// What a run was narrowed to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelectionFile {
+    /// The nodes that were asked for.
+    #[serde(flatten)]
+    pub by: Selection,
+    /// How many nodes the whole graph has.
+    pub nodes_in_graph: u32,
 }
 
 /// The repository of a run with lanes.
@@ -54,6 +68,20 @@ pub struct RepositoryFile {
     pub worktree_root: PathBuf,
     /// How lane branches are named, with `{run}` and `{lane}`.
     pub branch_template: String,
+}
+
+impl SelectionFile {
+    /// Returns what a person is told of it: `3 of 12 nodes: --from build`.
+    pub fn describe(&self, selected: usize) -> String {
+        format!("{selected} of {} nodes: {}", self.nodes_in_graph, self.by)
+    }
+}
+
+impl RunFile {
+    /// Returns what a person is told of the selection, where there is one.
+    pub fn selected(&self) -> Option<String> {
+        self.selection.as_ref().map(|selection| selection.describe(self.graph.nodes().len()))
+    }
 }
 
 impl RepositoryFile {

@@ -240,6 +240,7 @@ mod tests {
         let run_id = RunId::from("r1");
         let dir = RunDir::new(folder.path(), &run_id);
         let file = RunFile {
+            selection: None,
             schema: 1,
             run_id,
             created_at: jiff::Timestamp::UNIX_EPOCH,

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 
 use super::RunDir;
-use crate::graph::Graph;
 use crate::graph::model::{NodeKind, Piece, Template};
 use crate::graph::template::Quote;
+use crate::graph::{Graph, artifact_mentions, artifact_variable};
 use crate::ids::{LaneIx, NodeIx, RunId};
 use crate::journal::RunFile;
 use crate::process::environment::Environment;
@@ -16,9 +16,6 @@ use crate::schedule::state::MadeLane;
 /// How many ancestors' artifacts are named in a node's environment unasked, nearest first: it has a limit
 /// (execve(2)), and each name costs every process of the node. What the node names itself is there too.
 const ARTIFACTS_MAX: usize = 128;
-
-/// What the names of variables for artifacts begin with.
-const ARTIFACT: &str = "OMG_ARTIFACT_";
 
 /// What the surroundings of a node depend on.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +120,7 @@ impl<'a> Place<'a> {
         }
         for other in self.artifacts_of(node) {
             let id = &graph.node(other).id;
-            environment.set(format!("{ARTIFACT}{}", variable(id.as_str())), self.dir.result(id));
+            environment.set(artifact_variable(id.as_str()), self.dir.result(id));
         }
         Ok(environment)
     }
@@ -136,18 +133,16 @@ impl<'a> Place<'a> {
         let mut found = graph.nearest_ancestors(node, ARTIFACTS_MAX.max(this.depends_on.len()));
         let NodeKind::Command { run } = &this.kind else { return found };
         let templates = [run].into_iter().chain(this.check.verify.as_ref().map(|verify| &verify.command));
-        let mentioned: Vec<String> =
-            templates.chain(this.env.values()).chain(graph.parts().env.values()).flat_map(mentions).collect();
-        let near = |name: &String| {
-            found.iter().any(|other| variable(graph.node(*other).id.as_str()) == name[ARTIFACT.len()..])
-        };
+        let mentioned: Vec<String> = templates
+            .chain(this.env.values())
+            .chain(graph.parts().env.values())
+            .flat_map(artifact_mentions)
+            .collect();
+        let variable = |other: &NodeIx| artifact_variable(graph.node(*other).id.as_str());
+        let near = |name: &String| found.iter().any(|other| variable(other) == *name);
         if !mentioned.iter().all(near) {
             let far = graph.ancestors(node).into_iter().skip(found.len());
-            let far = far.filter(|other| {
-                mentioned
-                    .iter()
-                    .any(|name| name[ARTIFACT.len()..] == variable(graph.node(*other).id.as_str()))
-            });
+            let far = far.filter(|other| mentioned.contains(&variable(other)));
             found.extend(far.collect::<Vec<_>>());
         }
         found
@@ -255,18 +250,6 @@ pub fn of_git(parent: &Environment, run: &RunId, dir: &RunDir) -> Environment {
     environment.set("OMG_RUN_ID", run.as_str());
     environment.set("OMG_RUN_DIR", dir.root().as_os_str());
     environment
-}
-
-/// Returns the names of variables for artifacts that stand in a template's own text.
-fn mentions(template: &Template) -> Vec<String> {
-    let texts = template.0.iter().filter_map(|piece| match piece {
-        Piece::Text(text) => Some(text),
-        _ => None,
-    });
-    let starts = texts.flat_map(|text| text.match_indices(ARTIFACT).map(|(at, _)| &text[at..]));
-    let name =
-        |rest: &str| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>();
-    starts.map(name).collect()
 }
 
 /// Returns a name as part of a variable's: upper case, other characters as `_`.

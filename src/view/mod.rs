@@ -1,12 +1,15 @@
 //! Records → what people and programs are shown. Pure; printing is `cli::output`'s.
 
 pub mod ci;
+pub mod explain;
+pub mod explanation;
 pub mod graph;
 pub mod json;
 pub mod junit;
 pub mod live;
 pub mod progress;
 pub mod run;
+pub mod sentences;
 pub mod style;
 pub mod table;
 

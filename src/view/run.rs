@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::ids::{CommitId, LaneIx, NodeIx};
 use crate::journal::replay::replay;
+use crate::journal::runfile::SelectionFile;
 use crate::journal::{Record, RunDir, RunFile};
 use crate::schedule::Fault;
 use crate::schedule::fact::{Cleanup, Fact, RunStatus};
@@ -40,6 +41,9 @@ pub struct RunView {
     pub duration_ms: u64,
     /// Its folder.
     pub folder: PathBuf,
+    /// What the run was narrowed to, where it is not of the whole graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection: Option<SelectionFile>,
     /// Nodes, in file order.
     pub nodes: Vec<NodeView>,
     /// Lanes, in order of first mention.
@@ -203,6 +207,7 @@ impl RunView {
             finished_at: if alive { None } else { times.finished },
             duration_ms: times.total_ms,
             folder: dir.root().to_path_buf(),
+            selection: file.selection.clone(),
             nodes: file
                 .graph
                 .node_ixs()

@@ -100,6 +100,7 @@ fn whole<'v>(
     lines.extend(rest);
     lines.push(String::new());
     lines.extend(kept(view, style));
+    lines.extend(view.selection.as_ref().map(|selection| selection.describe(view.nodes.len())));
     lines.push(format!(
         "run {} {} in {} · {}",
         view.run_id,

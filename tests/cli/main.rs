@@ -7,6 +7,7 @@
 
 mod commands;
 mod completions;
+mod explain;
 mod faults;
 mod graphs;
 mod lanes;
@@ -15,6 +16,7 @@ mod nodes;
 mod provisioning;
 mod resume;
 mod screens;
+mod select;
 mod shown;
 mod signals;
 mod support;
