@@ -83,6 +83,12 @@ impl Page {
     #[track_caller]
     fn read(name: &str) -> Page {
         let text = fs::read_to_string(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        Page::parse(name, &text)
+    }
+
+    #[track_caller]
+    fn parse(name: &str, text: &str) -> Page {
+        assert!(!text.contains("~~~"), "{name}: fences are made of backquotes");
         let lines: Vec<String> = text.lines().map(str::to_string).collect();
         let mut blocks = Vec::new();
         let mut at = 0;
@@ -351,7 +357,13 @@ fn check(name: &str) {
     if std::env::var("OMG_BLESS").is_ok() {
         bless(&page, &outcomes);
     }
-    let page = Page::read(name);
+    judge(&Page::read(name), &outcomes);
+}
+
+/// Holds what a page shows against what its commands came to.
+#[track_caller]
+fn judge(page: &Page, outcomes: &[Outcome]) {
+    let name = &page.name;
     let count = page.typed().count();
     assert_eq!(outcomes.len(), count, "{name}: the shell ended before the page did");
     let mut outcomes = outcomes.iter();
@@ -434,6 +446,41 @@ fn what_is_not_run_is_known() {
         assert_eq!(marked, blocks, "{}: a marker stands before no block", page.name);
     }
     assert_eq!(found, NOT_RUN);
+}
+
+#[test]
+fn a_page_that_can_not_be_followed_fails() {
+    let fails = |text: &str| {
+        let follow_it = || {
+            let page = Page::parse("page", text);
+            judge(&page, &follow(&page));
+        };
+        std::panic::catch_unwind(follow_it).is_err()
+    };
+    let console = |info: &str, inside: &str| format!("This is `a.txt`:\n\n```{info}\n{inside}\n```\n");
+    for (info, inside, expected) in [
+        ("console", "$ echo a\na\n$ (exit 3)\n$ echo $?\n3", false),
+        ("console exit=3", "$ (exit 3)", false),
+        ("console any-order", "$ printf 'a\\nb'\nb\na", false),
+        ("text", "a", false),
+        ("txt file=a.txt", "a", false),
+        ("console", "$ echo a\nb", true),
+        ("console", "$ echo a", true),
+        ("console", "$ (exit 3)", true),
+        ("console exit=3", "$ (exit 3)\n$ (exit 3)", true),
+        ("console", "$ exit 0\n$ echo a\na", true),
+        ("console", "echo a", true),
+        ("console later", "$ echo a\na", true),
+        ("text", "$ echo a", true),
+        ("sh", "echo a", true),
+        ("", "echo a", true),
+        ("txt file=b.txt", "a", true),
+    ] {
+        assert_eq!(fails(&console(info, inside)), expected, "{info}: {inside}");
+    }
+    assert!(fails("- in a list\n\n  ```console\n  $ echo a\n  ```\n"));
+    assert!(fails("~~~console\n$ echo a\n~~~\n"));
+    assert!(fails("```console\n$ echo a\na\n"));
 }
 
 #[test]
