@@ -1,8 +1,13 @@
 //! What the documents say, held against the program: graphs load, tables are whole, links lead somewhere.
-#![expect(clippy::disallowed_methods, reason = "reads the documents of this package")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "reads the documents of this package, and asks the program for its commands"
+)]
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use omg::cleanup::CHANNELS;
 use omg::graph::model::RetryCause;
@@ -38,7 +43,7 @@ fn files(folder: &str, extension: &str) -> Vec<String> {
 }
 
 fn documents() -> Vec<String> {
-    [files("docs", "md"), files("docs/adr", "md"), files(".", "md")].concat()
+    [files("docs", "md"), files("docs/adr", "md"), files("docs/guide", "md"), files(".", "md")].concat()
 }
 
 /// Asserts that a graph loads, that nothing about it is odd, and that this program runs all of it.
@@ -185,6 +190,25 @@ nodes:
   - {id: do, prompt: do, worktree: l, handoff: session, depends_on: [plan], on_fault: {}}
   - {id: look, run: 'true', depends_on: [do], feedback: {rerun: plan, max: 1}}
 ";
+
+#[test]
+fn commands_are_named_whole() {
+    let output = Command::new(env!("CARGO_BIN_EXE_omg")).arg("-h").output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let commands: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(commands.len() > 10, "{help}");
+    let rows = table("docs/runs.md", "command");
+    let named = |cell: &str, command: &str| {
+        cell.split('`')
+            .any(|word| word == format!("omg {command}") || word.starts_with(&format!("omg {command} ")))
+    };
+    let readme = table("README.md", "command");
+    for command in commands.into_iter().filter(|command| *command != "help") {
+        assert!(rows.iter().any(|row| named(&row[0], command)), "docs/runs.md does not name `omg {command}`");
+        assert!(readme.iter().any(|row| named(&row[0], command)), "README.md does not name `omg {command}`");
+    }
+}
 
 #[test]
 fn what_is_not_run_is_named() {

@@ -37,9 +37,15 @@ nodes:
 pub fn init(path: &Path) -> Result<(), Refusal> {
     let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
     file.and_then(|mut file| file.write_all(STARTER.as_bytes())).map_err(|error| {
-        let hint = (error.kind() == std::io::ErrorKind::AlreadyExists)
-            .then(|| "name another file: `omg init FILE`".to_string());
-        Refusal::new(exit::USAGE, format!("{}: {error}", path.display()), hint)
+        let path = path.display();
+        let (message, hint) = match error.kind() {
+            std::io::ErrorKind::AlreadyExists => (
+                format!("{path} is there already, and is not written over"),
+                Some("name another file: `omg init FILE`".to_string()),
+            ),
+            _ => (format!("{path}: {error}"), None),
+        };
+        Refusal::new(exit::USAGE, message, hint)
     })
 }
 

@@ -153,10 +153,7 @@ pub fn readiness(
     let mut notes = Vec::new();
     // These looks only inform: where they fail, the run goes on.
     match worktrees.not_in_lanes(repository) {
-        Ok(Some(rest)) => notes.push(format!(
-            "{} modified, {} untracked files are not in the lanes",
-            rest.modified, rest.untracked
-        )),
+        Ok(Some(rest)) => notes.push(not_in_lanes(rest.modified, rest.untracked)),
         Ok(None) => {}
         Err(error) => notes.push(format!("what of the checkout is not in the lanes is not known: {error}")),
     }
@@ -386,6 +383,17 @@ pub fn now() -> jiff::Timestamp {
     SystemClock.now()
 }
 
+/// Returns what is said of changes in the checkout; at least one of the numbers is not 0.
+fn not_in_lanes(modified: usize, untracked: usize) -> String {
+    let counts: Vec<String> = [(modified, "modified"), (untracked, "untracked")]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let files = if modified + untracked == 1 { "file is" } else { "files are" };
+    format!("{} {files} not in the lanes", counts.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -458,6 +466,17 @@ mod tests {
             (RunStatus::Interrupted, Some(StopReason::SupervisorLost), 3),
         ] {
             assert_eq!(exit_code(status, stop), expected, "{status:?} {stop:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_the_lanes_is_counted_without_noughts() {
+        for (modified, untracked, expected) in [
+            (3, 2, "3 modified, 2 untracked files are not in the lanes"),
+            (0, 2, "2 untracked files are not in the lanes"),
+            (1, 0, "1 modified file is not in the lanes"),
+        ] {
+            assert_eq!(not_in_lanes(modified, untracked), expected);
         }
     }
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "reads graph files and fragments")]
 
 use std::fs::{FileType, Metadata, OpenOptions};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,13 @@ pub struct Source {
 /// Returns a graph file's content. Errors: it is no regular file, can't be read, is too large, or no text.
 pub fn read(path: &Path) -> Result<Source, Box<Problem>> {
     let shown = path.display().to_string();
-    let unreadable = |error: std::io::Error| Box::new(Problem::unreadable(shown.clone(), error.to_string()));
+    let unreadable = |error: std::io::Error| {
+        let reason = match error.kind() {
+            ErrorKind::NotFound => "there is no such file".to_string(),
+            _ => error.to_string(),
+        };
+        Box::new(Problem::unreadable(shown.clone(), reason))
+    };
     // Looked at before it is opened: opening a pipe waits for its writer, and a device may act.
     check_kind(&shown, &std::fs::metadata(path).map_err(unreadable)?)?;
     let nonblocking = OFlags::NONBLOCK.bits() as i32;

@@ -2,6 +2,7 @@
 
 use super::style::{Style, duration, printable};
 use super::{LaneView, NodeView, RunView, Summary};
+use crate::schedule::fact::RunStatus;
 
 /// Returns rows as lines, each column as wide as its widest cell; the last is not padded.
 pub fn columns(rows: &[Vec<String>]) -> Vec<String> {
@@ -65,9 +66,14 @@ pub fn why(node: &NodeView) -> String {
     }
 }
 
-/// Returns a run: all its nodes, its lanes, and what to do with what was kept.
+/// Returns a run: all its nodes, its lanes, what to do with what was kept and, where no leg lives, what to do
+/// next.
 pub fn run(view: &RunView, style: Style) -> Vec<String> {
-    whole(view, view.nodes.iter(), None, style)
+    let mut lines = whole(view, view.nodes.iter(), None, style);
+    if view.status != RunStatus::Running {
+        lines.extend(next(view).into_iter().map(|line| format!("  {line}")));
+    }
+    lines
 }
 
 /// Returns a run's end: as [`run`], with no more of the nodes that passed than one reads, and what to do

@@ -224,7 +224,8 @@ fn what_this_version_cannot_run_is_refused_by_name_before_anything_starts() {
 fn init_writes_a_graph_that_runs() {
     let world = World::new();
     world.omg(&["init"]).expect(0);
-    world.omg(&["init"]).expect(2);
+    let again = world.omg(&["init"]).expect(2);
+    assert!(again.stderr.contains("graph.yaml is there already"), "{}", again.stderr);
     world.omg(&["lint", "graph.yaml"]).expect(0);
     world.omg(&["run", "graph.yaml", "--run-id", "r1"]).expect(0);
     assert_eq!(world.show()["status"], "passed");

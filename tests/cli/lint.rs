@@ -83,7 +83,7 @@ fn what_is_no_file_is_refused_at_once_by_every_command_that_reads_one() {
         ("pipe.yaml", "this is a pipe, not a file"),
         ("folder.yaml", "this is a folder, not a file"),
         ("/dev/zero", "this is a device, not a file"),
-        ("nowhere.yaml", "No such file"),
+        ("nowhere.yaml", "no such file"),
         ("cites.yaml", "fragments/f.yaml:1:1"),
         ("large.yaml", "8388609 bytes; a graph may have 8388608"),
         ("huge.yaml", "1099511627776 bytes"),

@@ -62,6 +62,8 @@ fn after_kill_nine_a_dirty_lane_is_reused_as_it_was() {
     signal(&child, Signal::KILL);
     child.wait().unwrap();
     assert_eq!(world.show()["status"], "interrupted");
+    let shown = world.omg(&["show", "r1"]).expect(0).stdout;
+    assert!(shown.ends_with("\n  omg resume r1  goes on where it stopped\n"), "{shown}");
     fs::write(go, "").unwrap();
     world.omg(&["resume", "r1"]).expect(0);
     assert_eq!(fs::read_to_string(world.lane("l").join("a.txt")).unwrap(), "one\nwork\nwork\n");

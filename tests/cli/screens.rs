@@ -91,6 +91,59 @@ fn a_small_terminal() {
     check("80x24", (80, 24), &[]);
 }
 
+/// Returns a fenced block of a document: the first that begins with `first`.
+#[track_caller]
+fn block(path: &str, first: &str) -> String {
+    let text = std::fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let found = text.split("```").skip(1).step_by(2).find_map(|block| {
+        let (_, body) = block.split_once('\n')?;
+        body.starts_with(first).then(|| body.to_string())
+    });
+    found.unwrap_or_else(|| panic!("{path} has no block that begins with `{first}`"))
+}
+
+/// Runs the graph of a document on a terminal, and compares with the picture of it that the document has.
+#[track_caller]
+fn check_document(path: &str, graph: &str, nodes_in_progress: &[&str]) {
+    let mut world = World::bare();
+    world.git("init -q .");
+    world.write("agent.sh", "#!/bin/sh\nuntil test -e go; do sleep 0.02; done\n");
+    world.shell("chmod +x agent.sh && git add -A && git commit -q -m base");
+    world.tool("npm", "true");
+    world.extra.push(("OMG_HOME".into(), world.path().join("state").into()));
+    let graph = world.graph(&block(path, graph));
+    let mut terminal = on_terminal(&world, &["run", &graph, "--run-id", "demo", "-j", "4"], (120, 30), &[]);
+    let text = terminal.wait_text("what is in progress", |text| {
+        nodes_in_progress.iter().all(|node| text.contains(&format!("  {node}: running")))
+    });
+    let shown =
+        common(&world, &block(path, "run demo in ").replace("/home/you/.local/state/omg", "/W/state"));
+    kill_process(terminal.pid(), Signal::INT).unwrap();
+    terminal.wait();
+    assert_eq!(
+        sorted(&shown),
+        sorted(&common(&world, &text)),
+        "{path} shows something else; it is now:\n{text}"
+    );
+}
+
+/// Lanes are made side by side: which is told first is left open.
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn the_readme_shows_a_terminal() {
+    check_document("README.md", "# omg\nname: demo", &["api", "docs"]);
+}
+
+#[test]
+fn the_guide_shows_a_terminal() {
+    check_document("docs/guide/07-looking.md", "name: site", &["build"]);
+}
+
 #[test]
 fn a_large_terminal() {
     check("200x50", (200, 50), &[]);
