@@ -143,7 +143,8 @@ fn every_test_runs() {
             section = if line.starts_with('[') { line.clone() } else { section + &line };
         }
         let own_main = WITHOUT_LIBTEST.iter().any(|name| section == format!("[[test]]name=\"{name}\""));
-        if own_main && line == "harness=false" {
+        let is_bench = section.starts_with("[[bench]]");
+        if (own_main || is_bench) && line == "harness=false" {
             continue;
         }
         let off = switches.iter().any(|switch| line.starts_with(&format!("{switch}=false")));
