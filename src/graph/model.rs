@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::dependents::Dependents;
 use super::duration_ms;
@@ -26,8 +26,8 @@ pub const VERIFY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(2 * 60);
 pub const PROVISION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(600);
 
 /// A checked graph. Invariant: acyclic, every index in range, node ids and lane names unique.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(from = "GraphParts", into = "GraphParts")]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "GraphParts")]
 pub struct Graph {
     parts: GraphParts,
     dependents: Dependents,
@@ -536,8 +536,8 @@ impl From<GraphParts> for Graph {
     }
 }
 
-impl From<Graph> for GraphParts {
-    fn from(graph: Graph) -> GraphParts {
-        graph.parts
+impl Serialize for Graph {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.parts.serialize(serializer)
     }
 }

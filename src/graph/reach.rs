@@ -112,8 +112,8 @@ impl Reach {
         above
     }
 
-    /// Returns, for each group of nodes, the first node in file order that `is_asked` and has two ancestors
-    /// in the group, with two of them.
+    /// Returns, for each group of nodes, a node that `is_asked` and has two ancestors in the group, with two of
+    /// them: one before which no other such comes.
     pub fn below_two(
         &self,
         groups: &[Vec<u32>],
@@ -128,49 +128,22 @@ impl Reach {
                 small.push(at);
             }
         }
-        while !small.is_empty() {
+        if small.is_empty() {
+            return answers;
+        }
+        let mut below = Below::new(self);
+        let mut rest = small.as_slice();
+        while !rest.is_empty() {
             let mut members = 0;
-            let taken = small
-                .iter()
-                .take_while(|at| {
-                    members += groups[**at].len();
-                    members <= CHUNK
-                })
-                .count();
-            let chunk: Vec<usize> = small.drain(..taken).collect();
-            self.below_two_in_chunk(groups, &chunk, &is_asked, &mut answers);
+            let taken = rest.iter().take_while(|at| {
+                members += groups[**at].len();
+                members <= CHUNK
+            });
+            let (chunk, later) = rest.split_at(taken.count());
+            below.answer(groups, chunk, &is_asked, &mut answers);
+            rest = later;
         }
         answers
-    }
-
-    /// The same for some of the groups, which have no more than [`CHUNK`] members together.
-    fn below_two_in_chunk(
-        &self,
-        groups: &[Vec<u32>],
-        chunk: &[usize],
-        is_asked: impl Fn(u32) -> bool,
-        answers: &mut [Option<(u32, u32, u32)>],
-    ) {
-        let members: Vec<(usize, u32)> =
-            chunk.iter().flat_map(|at| groups[*at].iter().map(|node| (*at, *node))).collect();
-        let above = self.marks_above(&members.iter().map(|(_, node)| vec![*node]).collect::<Vec<_>>());
-        let mut open = chunk.len();
-        for (node, words) in above.iter().enumerate().filter(|(node, _)| is_asked(*node as u32)) {
-            let mut last: Option<(usize, u32)> = None;
-            for (at, member) in bits(words).map(|bit| members[bit]) {
-                match last {
-                    Some((same, first)) if same == at && answers[at].is_none() => {
-                        answers[at] = Some((node as u32, first, member));
-                        open -= 1;
-                    }
-                    _ => {}
-                }
-                last = Some((at, member));
-            }
-            if open == 0 {
-                return;
-            }
-        }
     }
 
     /// Returns the nodes that have two ancestors among `marked`, in file order, each with two of them.
@@ -275,6 +248,98 @@ fn knots(before: &[Vec<u32>]) -> Vec<Vec<u32>> {
     groups
 }
 
+/// Looks below the members of groups, no further than it has to: most groups have little below them.
+struct Below<'r> {
+    reach: &'r Reach,
+    after: Vec<Vec<u32>>,
+    place: Vec<u32>,
+    /// For each node the members that it is, and those that are its ancestors, as bits; all unset between chunks.
+    own: Vec<[u64; WORDS]>,
+    above: Vec<[u64; WORDS]>,
+}
+
+impl<'r> Below<'r> {
+    fn new(reach: &'r Reach) -> Below<'r> {
+        let none = vec![[0; WORDS]; reach.before.len()];
+        Below { reach, after: reach.after(), place: reach.places(), own: none.clone(), above: none }
+    }
+
+    /// Answers for some of the groups, which have no more than [`CHUNK`] members together.
+    fn answer(
+        &mut self,
+        groups: &[Vec<u32>],
+        chunk: &[usize],
+        is_asked: impl Fn(u32) -> bool,
+        answers: &mut [Option<(u32, u32, u32)>],
+    ) {
+        let members: Vec<(usize, u32)> =
+            chunk.iter().flat_map(|at| groups[*at].iter().map(|node| (*at, *node))).collect();
+        // The knots that are still to be looked at, and how many those are.
+        let mut due = vec![false; self.reach.groups.len()];
+        let mut count = 0;
+        let note =
+            |due: &mut Vec<bool>, place: u32| usize::from(!std::mem::replace(&mut due[place as usize], true));
+        for (bit, (_, node)) in members.iter().enumerate() {
+            self.own[*node as usize][bit / 64] |= 1 << (bit % 64);
+            for next in &self.after[*node as usize] {
+                count += note(&mut due, self.place[*next as usize]);
+            }
+        }
+        let mut open = chunk.len();
+        let mut touched: Vec<u32> = Vec::new();
+        let mut place = 0;
+        while count > 0 && open > 0 {
+            if due[place] {
+                count -= 1;
+                let knot = &self.reach.groups[place];
+                let found = self.look(knot);
+                touched.extend(knot);
+                if let Some(reader) = knot.iter().find(|node| is_asked(**node)) {
+                    open -= take_pairs(&members, &found, *reader, answers);
+                }
+                for next in knot.iter().flat_map(|node| &self.after[*node as usize]) {
+                    if self.place[*next as usize] as usize > place {
+                        count += note(&mut due, self.place[*next as usize]);
+                    }
+                }
+            }
+            place += 1;
+        }
+        touched.iter().for_each(|node| self.above[*node as usize] = [0; WORDS]);
+        members.iter().for_each(|(_, node)| self.own[*node as usize] = [0; WORDS]);
+    }
+
+    /// Returns the members that are ancestors of a knot's nodes, and keeps them for what is below.
+    fn look(&mut self, knot: &[u32]) -> [u64; WORDS] {
+        let mut found = [0; WORDS];
+        for from in knot.iter().flat_map(|node| &self.reach.before[*node as usize]) {
+            join(&mut found, &self.above[*from as usize]);
+            join(&mut found, &self.own[*from as usize]);
+        }
+        knot.iter().for_each(|node| self.above[*node as usize] = found);
+        found
+    }
+}
+
+/// Notes `reader` for each group of which two members are `found` and that has no answer yet; returns how many.
+fn take_pairs(
+    members: &[(usize, u32)],
+    found: &[u64; WORDS],
+    reader: u32,
+    answers: &mut [Option<(u32, u32, u32)>],
+) -> usize {
+    let mut last: Option<(usize, u32)> = None;
+    let mut taken = 0;
+    for (at, member) in bits(found).map(|bit| members[bit]) {
+        if let Some((_, first)) = last.filter(|(same, _)| *same == at && answers[at].is_none()) {
+            answers[at] = Some((reader, first, member));
+            taken += 1;
+        }
+        last = Some((at, member));
+    }
+    taken
+}
+
 fn join(into: &mut [u64; WORDS], from: &[u64; WORDS]) {
     into.iter_mut().zip(from).for_each(|(into, from)| *into |= from);
 }
@@ -367,5 +432,38 @@ mod tests {
         assert_eq!(found[4_999], None);
         assert_eq!(found[5_000], Some((15_000, 0, 4)));
         assert_eq!(reach.below_two(&groups, |node| node == 15_000)[0], Some((15_000, 0, 1)));
+    }
+
+    #[test]
+    fn a_group_has_an_answer_exactly_where_some_node_has_two_ancestors_in_it() {
+        let mut seed = 7_u64;
+        let mut random = |below: u32| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as u32 % below
+        };
+        for _ in 0..500 {
+            let count = 2 + random(12);
+            let before: Vec<Vec<u32>> =
+                (0..count).map(|_| (0..random(3)).map(|_| random(count)).collect()).collect();
+            let reach = Reach::new(before.clone());
+            let groups: Vec<Vec<u32>> =
+                (0..3).map(|rest| (0..count).filter(|node| node % 3 == rest).collect()).collect();
+            let ancestors = |node: u32| -> BTreeSet<u32> {
+                before[node as usize].iter().flat_map(|from| walk(*from, &before, |_| true)).collect()
+            };
+            let both = |node: u32, group: &[u32]| {
+                group.iter().filter(|member| ancestors(node).contains(member)).count() >= 2
+            };
+            for (group, found) in groups.iter().zip(reach.below_two(&groups, |_| true)) {
+                match found {
+                    None => assert!((0..count).all(|node| !both(node, group)), "{before:?} {group:?}"),
+                    Some((node, one, other)) => {
+                        let all = ancestors(node);
+                        assert!(one != other && all.contains(&one) && all.contains(&other), "{before:?}");
+                        assert!(group.contains(&one) && group.contains(&other), "{before:?} {group:?}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::time::Duration;
@@ -70,9 +70,10 @@ pub fn create(dir: &RunDir, file: &RunFile) -> io::Result<()> {
 
 fn make_draft(draft: &Path, file: &RunFile) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(draft)?;
-    let mut out = File::create(draft.join("run.json"))?;
-    out.write_all(&serde_json::to_vec_pretty(file)?)?;
-    out.sync_data()?;
+    let mut out = BufWriter::new(File::create(draft.join("run.json"))?);
+    // On one line: of a million edges, indentation would be the most.
+    serde_json::to_writer(&mut out, file)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_data()?;
     File::open(draft)?.sync_all()
 }
 
