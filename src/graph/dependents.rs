@@ -1,6 +1,10 @@
 //! Edges the other way: what waits for each node; and an order in which nothing comes before what it waits for.
 
+use petgraph::Direction;
+
 use super::model::{Dependency, Node};
+use super::reach::Reach;
+use super::traverse::{Adjacency, View};
 use crate::ids::NodeIx;
 
 /// What waits for each node, all in one list.
@@ -43,41 +47,39 @@ impl Dependents {
     /// Returns all nodes, each after what it waits for; or one cycle, each node before what it waits for, the
     /// first not repeated.
     pub(super) fn order(&self, nodes: &[Node]) -> Result<Vec<NodeIx>, Vec<NodeIx>> {
-        let mut unmet: Vec<usize> = nodes.iter().map(|node| node.depends_on.len()).collect();
-        let mut order: Vec<NodeIx> =
-            (0_u32..).zip(&unmet).filter(|(_, unmet)| **unmet == 0).map(|(ix, _)| NodeIx(ix)).collect();
-        let mut done = 0;
-        while let Some(&ix) = order.get(done) {
-            done += 1;
-            for next in self.after(ix) {
-                let unmet = &mut unmet[next.node.at()];
-                *unmet -= 1;
-                if *unmet == 0 {
-                    order.push(next.node);
-                }
+        match petgraph::algo::toposort(View(&BothWays { nodes, dependents: self }), None) {
+            Ok(order) => Ok(order.into_iter().map(NodeIx).collect()),
+            Err(_) => {
+                let before = |node: &Node| node.depends_on.iter().map(|edge| edge.node.0).collect();
+                let cycles = Reach::new(nodes.iter().map(before).collect()).cycles();
+                Err(cycles.into_iter().next().unwrap_or_default().into_iter().map(NodeIx).collect())
             }
-        }
-        match unmet.iter().position(|unmet| *unmet > 0) {
-            None => Ok(order),
-            Some(start) => Err(cycle_from(NodeIx(start as u32), nodes, &unmet)),
         }
     }
 }
 
-/// Walks from a node that was not reached to one that it waits for and that was not either, until one repeats.
-fn cycle_from(start: NodeIx, nodes: &[Node], unmet: &[usize]) -> Vec<NodeIx> {
-    let mut path = vec![start];
-    let mut place = vec![None; nodes.len()];
-    let mut here = start;
-    loop {
-        place[here.at()] = Some(path.len() - 1);
-        let mut open = nodes[here.at()].depends_on.iter().filter(|edge| unmet[edge.node.at()] > 0);
-        let Some(next) = open.next().map(|edge| edge.node) else { return path };
-        if let Some(begin) = place[next.at()] {
-            return path.split_off(begin);
+/// A graph's edges, from what is waited for to what waits.
+struct BothWays<'a> {
+    nodes: &'a [Node],
+    dependents: &'a Dependents,
+}
+
+impl Adjacency for BothWays<'_> {
+    type Edge = Dependency;
+
+    fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn edges(&self, node: u32, way: Direction) -> &[Dependency] {
+        match way {
+            Direction::Outgoing => self.dependents.after(NodeIx(node)),
+            Direction::Incoming => &self.nodes[node as usize].depends_on,
         }
-        path.push(next);
-        here = next;
+    }
+
+    fn end(edge: &Dependency) -> u32 {
+        edge.node.0
     }
 }
 

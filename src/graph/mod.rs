@@ -38,6 +38,7 @@ pub mod template;
 mod tests;
 mod tokens;
 mod tools;
+mod traverse;
 mod tree;
 mod validate;
 

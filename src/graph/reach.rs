@@ -4,6 +4,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use petgraph::Direction;
+
+use super::traverse::{Adjacency, View};
+
 /// Ancestors are asked for this many at a time: one pass over the graph answers them all, in memory
 /// that grows with the nodes only.
 const CHUNK: usize = 512;
@@ -21,7 +25,7 @@ pub(super) struct Reach {
 impl Reach {
     /// Returns the graph in which node `n` waits for `before[n]`.
     pub fn new(before: Vec<Vec<u32>>) -> Reach {
-        let mut groups = knots(&before);
+        let mut groups = knots(&before, &turned(&before));
         groups.iter_mut().for_each(|group| group.sort_unstable());
         Reach { before, groups }
     }
@@ -193,59 +197,47 @@ impl Reach {
 
     /// Returns, for each node, what waits for it.
     pub fn after(&self) -> Vec<Vec<u32>> {
-        let mut after = vec![Vec::new(); self.before.len()];
-        for (node, befores) in self.before.iter().enumerate() {
-            befores.iter().for_each(|from| after[*from as usize].push(node as u32));
-        }
-        after
+        turned(&self.before)
     }
 }
 
-/// Returns the nodes in groups that wait for each other, dependencies first: Tarjan's way, with a list of its own
-/// in place of recursion.
-fn knots(before: &[Vec<u32>]) -> Vec<Vec<u32>> {
-    const NEW: u32 = u32::MAX;
-    let mut groups = Vec::new();
-    // The time at which each node was come to, and the earliest that it leads back to.
-    let (mut time, mut earliest) = (vec![NEW; before.len()], vec![NEW; before.len()]);
-    let mut now = 0;
-    // What is in no group yet, in order of time; and the way to the node at hand, with its next edge.
-    let (mut open, mut is_open) = (Vec::new(), vec![false; before.len()]);
-    let mut way: Vec<(usize, usize)> = Vec::new();
-    for start in 0..before.len() {
-        if time[start] == NEW {
-            way.push((start, 0));
-        }
-        while let Some((node, edge)) = way.last_mut() {
-            let node = *node;
-            if *edge == 0 {
-                (time[node], earliest[node]) = (now, now);
-                now += 1;
-                open.push(node as u32);
-                is_open[node] = true;
-            }
-            let next = before[node].get(*edge).map(|next| *next as usize);
-            *edge += 1;
-            match next {
-                Some(next) if time[next] == NEW => way.push((next, 0)),
-                Some(next) if is_open[next] => earliest[node] = earliest[node].min(time[next]),
-                Some(_) => {}
-                None => {
-                    way.pop();
-                    if let Some((from, _)) = way.last() {
-                        earliest[*from] = earliest[*from].min(earliest[node]);
-                    }
-                    if earliest[node] == time[node] {
-                        let begin = open.iter().rposition(|open| *open as usize == node).unwrap_or(0);
-                        let group = open.split_off(begin);
-                        group.iter().for_each(|node| is_open[*node as usize] = false);
-                        groups.push(group);
-                    }
-                }
-            }
+/// Returns edges seen from their other end.
+fn turned(before: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    let mut after = vec![Vec::new(); before.len()];
+    for (node, befores) in before.iter().enumerate() {
+        befores.iter().for_each(|from| after[*from as usize].push(node as u32));
+    }
+    after
+}
+
+/// Returns the nodes in groups that wait for each other, dependencies first.
+fn knots(before: &[Vec<u32>], after: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    petgraph::algo::kosaraju_scc(View(&BothWays { before, after }))
+}
+
+/// Edges from what waits to what it waits for.
+struct BothWays<'a> {
+    before: &'a [Vec<u32>],
+    after: &'a [Vec<u32>],
+}
+
+impl Adjacency for BothWays<'_> {
+    type Edge = u32;
+
+    fn count(&self) -> usize {
+        self.before.len()
+    }
+
+    fn edges(&self, node: u32, way: Direction) -> &[u32] {
+        match way {
+            Direction::Outgoing => &self.before[node as usize],
+            Direction::Incoming => &self.after[node as usize],
         }
     }
-    groups
+
+    fn end(edge: &u32) -> u32 {
+        *edge
+    }
 }
 
 /// Looks below the members of groups, no further than it has to: most groups have little below them.
@@ -389,7 +381,8 @@ mod tests {
         let reach = Reach::new(vec![vec![1], vec![2], vec![0, 3], vec![4], vec![3], vec![0, 4]]);
         assert_eq!(reach.groups, [vec![3, 4], vec![0, 1, 2], vec![5]]);
         let diamond = Reach::new(vec![vec![1, 2], vec![3], vec![3], vec![]]);
-        assert_eq!(diamond.groups, [[3], [1], [2], [0]]);
+        let place = |node: u32| diamond.groups.iter().position(|group| *group == [node]).unwrap();
+        assert!(place(3) < place(1).min(place(2)) && place(1).max(place(2)) < place(0));
     }
 
     #[test]
