@@ -51,7 +51,9 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
     if table::start_time(holder.pid) == Some(holder.start_time)
         && let Some(pid) = Pid::from_raw(holder.pid as i32)
     {
+        // One that is suspended hears of it once it goes on.
         kill_process(pid, Signal::TERM)
+            .and_then(|()| kill_process(pid, Signal::CONT))
             .map_err(|error| Refusal::new(exit::BLOCKED, format!("process {}: {error}", holder.pid), None))?;
     }
     let grace = found.file.graph.nodes().iter().map(|node| node.grace).max().unwrap_or_default();

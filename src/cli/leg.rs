@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "writes the file that `--junit` names")]
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -17,7 +18,7 @@ use crate::ids::NodeId;
 use crate::journal::mask::Mask;
 use crate::journal::{Record, RunDir, RunFile};
 use crate::settings::Settings;
-use crate::view::ci::Spot;
+use crate::view::ci::{self, Spot};
 use crate::view::junit::junit;
 use crate::view::live::Live;
 use crate::view::{RunView, table};
@@ -136,7 +137,7 @@ pub fn watch(settings: &Settings, run: Option<&str>, json: bool, verbose: bool) 
     let code = api::watch::watch(&found, &*teller)?;
     teller.finish();
     if !json {
-        show_end(&found.view()?);
+        show_end(&found.view()?, presentation);
     }
     Ok(code)
 }
@@ -154,7 +155,7 @@ fn finish(
     let found = api::find::run(settings, Some(id))?;
     let view = found.view()?;
     if presentation != Presentation::Json {
-        show_end(&view);
+        show_end(&view, presentation);
     }
     teller.summarize(&view);
     let Some(path) = junit else { return Ok(code) };
@@ -167,20 +168,33 @@ fn finish(
     }
 }
 
-fn show_end(view: &RunView) {
+fn show_end(view: &RunView, presentation: Presentation) {
     output::result("");
-    table::end(view, output::style()).iter().for_each(|line| output::result(line));
+    for line in table::end(view, output::style()) {
+        // What a node said stands in it too.
+        let line = if presentation == Presentation::Github { ci::github_line(&line) } else { line };
+        output::result(&line);
+    }
 }
 
-/// Writes the file beside its place and renames it into it: nobody reads half of it.
+/// Writes the file beside its place and renames it into it, so that nobody reads half of it; what is no plain
+/// file, a pipe or a device, is written to as it is.
 fn write_junit(path: &Path, view: &RunView, mask: &Mask) -> std::io::Result<()> {
+    let log = |node: &crate::view::NodeView| node.log.as_deref().map(tail).unwrap_or_default().join("\n");
+    let text = mask.text(&junit(view, log));
+    // Where there is a link, the file behind it is meant.
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    if std::fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+        return std::fs::OpenOptions::new().write(true).open(&path)?.write_all(text.as_bytes());
+    }
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let log = |node: &crate::view::NodeView| node.log.as_deref().map(tail).unwrap_or_default().join("\n");
-    let text = mask.text(&junit(view, log));
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".{}", std::process::id()));
-    std::fs::write(&draft, text)?;
-    std::fs::rename(&draft, path)
+    let written = std::fs::write(&draft, text).and_then(|()| std::fs::rename(&draft, &path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&draft);
+    }
+    written
 }

@@ -3,7 +3,6 @@
 
 use std::io::Write;
 
-use crate::view::live::rows_of;
 use crate::view::style::Style;
 
 /// Smallest screen that is drawn on, in columns and rows.
@@ -49,10 +48,9 @@ impl Screen {
         }
         let mut text = String::new();
         if !self.region.is_empty() {
-            // A terminal that became narrower has wrapped what stood there.
-            let width = self.size().map_or(usize::MAX, |(width, _)| width);
-            let rows: usize = self.region.iter().map(|line| rows_of(line, width)).sum();
-            text.push_str(&format!("\r\u{1b}[{rows}A\u{1b}[J"));
+            // A terminal that became narrower may have wrapped what stood there, or cut it off. Going up by more than
+            // was written would take lines with it that are not ours.
+            text.push_str(&format!("\r\u{1b}[{}A\u{1b}[J", self.region.len()));
         }
         for line in lines.iter().chain(region) {
             text.push_str(line);

@@ -301,6 +301,9 @@ impl Voice {
     }
 }
 
+/// Characters of a log's line that are shown.
+const LINE_MAX: usize = 2000;
+
 /// Bytes at the end of a log in which its last lines are looked for.
 const TAIL_BYTES: u64 = 256 * 1024;
 
@@ -316,5 +319,16 @@ pub fn tail(log: &Path) -> Vec<String> {
     };
     let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(TAIL_LINES)..].iter().map(|line| line.to_string()).collect()
+    lines[lines.len().saturating_sub(TAIL_LINES)..].iter().map(|line| shortened(line)).collect()
+}
+
+/// Returns a line with its middle left out where it is longer than anybody reads.
+fn shortened(line: &str) -> String {
+    let count = line.chars().count();
+    if count <= LINE_MAX {
+        return line.to_string();
+    }
+    let (first, last): (String, String) =
+        (line.chars().take(LINE_MAX / 2).collect(), line.chars().skip(count - LINE_MAX / 2).collect());
+    format!("{first} … {last}")
 }

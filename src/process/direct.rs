@@ -6,7 +6,7 @@
 //! to the shell, which then also says what is wrong with it.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::environment::Environment;
@@ -23,12 +23,26 @@ const SHELL_WORDS: [&str; 72] = [
     "wait", "while",
 ];
 
+/// Programs that ask the system for what the leader of a process group can't have. Through a shell they are not
+/// its leader; without one they would be, and `setsid` would leave its work to a child and be over at once.
+const NO_LEADERS: [&str; 1] = ["setsid"];
+
+/// Bytes from which on one argument is too long for execve(2) (MAX_ARG_STRLEN): such a line `sh` never sees.
+const LINE_MAX: usize = 128 * 1024;
+
+/// The program that `sh` has to be.
+const DASH: [&str; 2] = ["/usr/bin/dash", "/bin/dash"];
+
 /// Variables that dash sets anew, whatever it is given.
 const SHELL_VARIABLES: [&str; 4] = ["IFS", "LINENO", "OPTIND", "PPID"];
 
 /// Returns the words of a command line that is one program with plain arguments; `None` where it
 /// takes a shell to tell what it means.
 pub fn words(line: &str) -> Option<Vec<String>> {
+    // What begins like an option is one to `sh -c`.
+    if line.len() >= LINE_MAX || line.starts_with(['-', '+']) {
+        return None;
+    }
     let line = line.trim_matches([' ', '\t', '\n']);
     let mut words = Vec::new();
     let mut characters = line.chars().peekable();
@@ -40,6 +54,10 @@ pub fn words(line: &str) -> Option<Vec<String>> {
     }
     let name: &String = words.first()?;
     let assignment = name.contains('=');
+    let leads = |word: &String| NO_LEADERS.contains(&word.rsplit('/').next().unwrap_or_default());
+    if words.iter().any(leads) {
+        return None;
+    }
     (!name.is_empty() && !assignment && !SHELL_WORDS.contains(&name.as_str())).then_some(words)
 }
 
@@ -103,7 +121,8 @@ pub fn resolve(
     // dash gives `%` in PATH a meaning of its own.
     let path = environment.get("PATH").filter(|path| !path.as_bytes().contains(&b'%'))?;
     let shell = look_up(OsStr::new("sh"), path, cwd, files)?;
-    if files.real_path(&shell)?.file_name()? != "dash" {
+    let real = files.real_path(&shell)?;
+    if !DASH.iter().any(|dash| real == Path::new(dash)) {
         return None;
     }
     let program = look_up(OsStr::new(words.first()?), path, cwd, files)?;
@@ -118,9 +137,11 @@ pub fn look_up(name: &OsStr, path: &OsStr, cwd: &Path, files: &impl Files) -> Op
     }
     let folders = path.as_bytes().split(|byte| *byte == b':');
     // A folder that is named from where one stands makes a program that is named so too, as it will see.
-    folders
-        .map(|folder| Path::new(OsStr::from_bytes(folder)).join(name))
-        .find(|candidate| files.is_program(&cwd.join(candidate)))
+    let within = |folder: &[u8]| {
+        let separator: &[u8] = if folder.is_empty() { b"" } else { b"/" };
+        PathBuf::from(OsString::from_vec([folder, separator, name.as_bytes()].concat()))
+    };
+    folders.map(within).find(|candidate| files.is_program(&cwd.join(candidate)))
 }
 
 /// Returns what dash makes of the environment: names that are none to it are gone, and `PWD` is true.
@@ -142,23 +163,24 @@ fn is_name(name: &OsString) -> bool {
 
 /// Returns what dash makes of a program that `signal` ended: its own exit status, and the line that it
 /// writes to its standard error. The texts are those of strsignal(3), seen from dash 0.5.12.
-pub fn told_of_signal(signal: i32, dumped_core: bool) -> (i32, String) {
+///
+/// `None` for signals that others send: to the program, or to all of its group, and then dash would have died of
+/// it too. What is unknown is no fault of the node's, so the signal itself is told.
+pub fn told_of_signal(signal: i32, dumped_core: bool) -> Option<(i32, String)> {
     let text = match signal {
-        1 => "Hangup",
-        // INT and PIPE are the user's own doing, and pass in silence.
-        2 | 13 => return (128 + signal, String::new()),
-        3 => "Quit",
+        // HUP, INT, QUIT, KILL, TERM
+        1 | 2 | 3 | 9 | 15 => return None,
+        // PIPE passes in silence.
+        13 => return Some((128 + signal, String::new())),
         4 => "Illegal instruction",
         5 => "Trace/breakpoint trap",
         6 => "Aborted",
         7 => "Bus error",
         8 => "Floating point exception",
-        9 => "Killed",
         10 => "User defined signal 1",
         11 => "Segmentation fault",
         12 => "User defined signal 2",
         14 => "Alarm clock",
-        15 => "Terminated",
         16 => "Stack fault",
         24 => "CPU time limit exceeded",
         25 => "File size limit exceeded",
@@ -169,7 +191,7 @@ pub fn told_of_signal(signal: i32, dumped_core: bool) -> (i32, String) {
         31 => "Bad system call",
         other => &format!("Real-time signal {}", other - 34),
     };
-    (128 + signal, format!("{text}{}\n", if dumped_core { " (core dumped)" } else { "" }))
+    Some((128 + signal, format!("{text}{}\n", if dumped_core { " (core dumped)" } else { "" })))
 }
 
 #[cfg(test)]
@@ -251,6 +273,10 @@ mod tests {
             "'true'",
             "tool \u{e9}",
             "tool a\rb",
+            "-tool",
+            "+x",
+            "setsid tool",
+            "env A=1 /usr/bin/setsid tool",
         ] {
             check(line, None);
         }
@@ -267,6 +293,7 @@ mod tests {
         let program = |line, path| resolved(line, &[("PATH", path)]).map(|(program, _)| program);
         assert_eq!(program("tool", "/none:/bin"), Some("/bin/tool".into()));
         assert_eq!(program("tool", "sub:/bin"), Some("sub/tool".into()));
+        assert_eq!(program("tool", "/bin/"), Some("/bin//tool".into()));
         assert_eq!(program("here", "/bin:"), Some("here".into()));
         assert_eq!(program("./here", "/bin"), Some("./here".into()));
         assert_eq!(program("missing", "/bin"), None);

@@ -315,8 +315,9 @@ impl Supervisor {
                 if let Some(signal) = job.exit.signal
                     && job.direct
                     && !job.exit.ended_by_us
+                    && let Some((code, words)) =
+                        direct::told_of_signal(signal, status.as_raw() & CORE_DUMPED != 0)
                 {
-                    let (code, words) = direct::told_of_signal(signal, status.as_raw() & CORE_DUMPED != 0);
                     (job.exit.code, job.exit.signal, job.last_words) = (Some(code), None, words);
                 }
             }

@@ -64,7 +64,11 @@ pub fn gitlab_section(name: &str, title: &str, lines: &[String], at: i64) -> Vec
 pub fn github_summary(view: &RunView) -> String {
     let cell = |text: &str| {
         let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace('`', "'")
+        let marks = "\\`*_{}[]()#+!|~";
+        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace("://", ":&#47;/");
+        text.chars()
+            .flat_map(|c| marks.contains(c).then_some('\\').into_iter().chain([c]))
+            .collect::<String>()
     };
     let mut text = format!("### omg: {} {}\n\n", cell(&view.graph), view.status.word());
     text += "| node | state | attempts | time | lane | |\n|---|---|--:|--:|---|---|\n";

@@ -55,7 +55,7 @@ impl Explanation {
             state,
             lane: view.nodes[ix.at()].lane.clone(),
             depends_on: graph.node(ix).depends_on.len(),
-            next: next_steps(view, ix, alive, legs.last()),
+            next: next_steps(graph, view, ix, alive, legs.last()),
             legs,
             dependents: dependents.collect(),
         })
@@ -63,7 +63,7 @@ impl Explanation {
 }
 
 /// Returns what one would do about a node that stands so.
-fn next_steps(view: &RunView, ix: NodeIx, alive: bool, last: Option<&LegStory>) -> Vec<Step> {
+fn next_steps(graph: &Graph, view: &RunView, ix: NodeIx, alive: bool, last: Option<&LegStory>) -> Vec<Step> {
     let (run, node) = (&view.run_id, &view.nodes[ix.at()]);
     let step = |command: String, does: &str| {
         let once = if alive { ", once this leg is over" } else { "" };
@@ -89,7 +89,19 @@ fn next_steps(view: &RunView, ix: NodeIx, alive: bool, last: Option<&LegStory>) 
             vec![Step { command, does: "follows its output".into() }]
         }
         ("cancelled" | "interrupted" | "waiting", _) if !alive => {
-            step(format!("omg resume {run}"), "runs it")
+            // What it needs may have to be opened first.
+            let before = graph.ancestors(ix);
+            let closed =
+                |state| before.iter().map(|ix| &view.nodes[ix.at()]).find(|node| node.state == state);
+            match (closed("blocked"), closed("failed")) {
+                (Some(node), _) => {
+                    step(blocked, &format!("opens {} again, and this runs when it can", node.id))
+                }
+                (None, Some(node)) => {
+                    step(failed, &format!("opens {} again, and this runs when it can", node.id))
+                }
+                (None, None) => step(format!("omg resume {run}"), "runs it"),
+            }
         }
         _ => Vec::new(),
     }

@@ -274,14 +274,3 @@ fn cut(line: &str, width: usize) -> String {
     }
     kept
 }
-
-/// Returns how many rows `line` takes on a terminal of `width` columns.
-pub fn rows_of(line: &str, width: usize) -> usize {
-    let mut escaped = false;
-    let mut columns = 0;
-    for c in line.chars() {
-        columns += if escaped || c == '\u{1b}' { 0 } else { c.width().unwrap_or(0) };
-        escaped = (escaped && c != 'm') || c == '\u{1b}';
-    }
-    columns.div_ceil(width.max(1)).max(1)
-}

@@ -193,6 +193,28 @@ fn github_gets_folds_and_annotations() {
 }
 
 #[test]
+fn a_node_gives_github_no_commands_through_our_own_words() {
+    let world = World::bare();
+    let graph = world.graph(
+        "name: x\nnodes: [{id: a, run: \"echo '##[add-mask]passed' >&2; echo '::stop-commands::x' >&2; exit 127\"}]\n",
+    );
+    let ended = world.omg(&["run", &graph, "--run-id", "r1", "--output", "github"]).expect(3);
+    let mut fenced: Option<String> = None;
+    for line in ended.text().lines() {
+        if let Some(word) = line.strip_prefix("::stop-commands::") {
+            fenced = Some(format!("::{word}::"));
+        } else if fenced.as_deref() == Some(line) {
+            fenced = None;
+        } else if fenced.is_none() {
+            assert!(!line.contains("##["), "{line}");
+            let ours = ["::group::", "::endgroup::", "::error file="].iter().any(|own| line.starts_with(own));
+            assert!(ours || !line.trim_start().starts_with("::"), "{line}");
+        }
+    }
+    assert_eq!(fenced, None);
+}
+
+#[test]
 fn gitlab_gets_sections() {
     check_piped("gitlab.txt", &[], &[("GITLAB_CI", "true")]);
 }
@@ -316,6 +338,22 @@ fn a_junit_file_says_how_each_node_ended() {
     );
     assert!(text.contains("<skipped message=\"needs bad\"></skipped>"), "{text}");
     assert!(text.contains("type=\"command-not-found\""), "{text}");
+    // A link is followed, and what is no plain file stays what it is.
+    let (link, target) = (world.path().join("link.xml"), world.path().join("target.xml"));
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    std::fs::write(&target, "before").unwrap();
+    world.omg(&["run", &graph, "--run-id", "r3", "--junit", &link.display().to_string()]).expect(1);
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(std::fs::read_to_string(&target).unwrap().contains("<testsuites"));
+    let folder = world.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    world.omg(&["run", &graph, "--run-id", "r4", "--junit", &folder.display().to_string()]).expect(1);
+    assert!(
+        std::fs::read_dir(world.path())
+            .unwrap()
+            .flatten()
+            .all(|entry| { !entry.file_name().to_string_lossy().starts_with("folder.") })
+    );
     let blocked = world.omg(&["run", &graph, "--run-id", "r2", "--junit", "/dev/null/x"]).expect(1);
     assert!(blocked.stderr.contains("/dev/null/x"), "{}", blocked.stderr);
 }

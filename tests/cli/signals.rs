@@ -109,6 +109,38 @@ fn a_run_that_is_over_and_cannot_say_so_can_be_ended() {
 }
 
 #[test]
+fn a_suspended_run_can_be_cancelled() {
+    let world = World::bare();
+    let graph = world.graph("name: x\nnodes: [{id: a, run: 'sleep 6230'}]\n");
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_started("a");
+    signal(&child, Signal::TSTP);
+    world.wait_for("the stop", || is_stopped(u64::from(child.id())));
+    world.omg(&["cancel", "r1"]).expect(0);
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(world.show()["status"], "cancelled");
+    assert_eq!(world.alive("sleep 6230"), Vec::<u32>::new());
+}
+
+#[test]
+fn a_plain_program_that_is_killed_from_outside_is_not_blamed() {
+    let world = World::bare();
+    let go = world.path().join("go");
+    world.tool("once", &format!("test -e {0} && exit; touch {0}; exec sleep 6240", go.display()));
+    let graph = world.graph("name: x\nnodes: [{id: a, run: once}]\n");
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_for("the program", || world.alive("sleep 6240").len() == 1);
+    let pid = rustix::process::Pid::from_raw(world.alive("sleep 6240")[0] as i32).unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let first = &world.events_named("node.attempt.finished")[0];
+    assert!(!first["fault"].is_null(), "{first}");
+    if std::fs::canonicalize("/bin/sh").unwrap().ends_with("dash") {
+        assert_eq!(first["fault"]["class"], "killed");
+    }
+}
+
+#[test]
 fn sigusr1_says_what_is_in_progress() {
     let world = World::bare();
     let go = world.path().join("go");
