@@ -102,8 +102,34 @@ pub trait Files {
     /// Returns the file behind a path once every link is followed.
     fn real_path(&self, path: &Path) -> Option<PathBuf>;
 
+    /// Returns what `sh` is for who has this `PATH`. By default it is looked for; who is asked often may remember.
+    fn shell(&self, path: &OsStr, cwd: &Path) -> Option<Shell>
+    where
+        Self: Sized,
+    {
+        Shell::found(path, cwd, self)
+    }
+
     /// Returns whether both name one folder.
     fn is_same_folder(&self, one: &Path, other: &Path) -> bool;
+}
+
+/// What `sh` is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shell {
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether its doings are known.
+    pub is_dash: bool,
+}
+
+impl Shell {
+    /// Returns what is found as `sh` in `path`.
+    pub fn found(path: &OsStr, cwd: &Path, files: &impl Files) -> Option<Shell> {
+        let shell = look_up(OsStr::new("sh"), path, cwd, files)?;
+        let real = files.real_path(&cwd.join(&shell))?;
+        Some(Shell { is_dash: DASH.iter().any(|dash| real == Path::new(dash)), path: shell })
+    }
 }
 
 /// Returns the words, the program's path and the environment with which `sh -c line` in `cwd` would
@@ -120,9 +146,7 @@ pub fn resolve(
     }
     // dash gives `%` in PATH a meaning of its own.
     let path = environment.get("PATH").filter(|path| !path.as_bytes().contains(&b'%'))?;
-    let shell = look_up(OsStr::new("sh"), path, cwd, files)?;
-    let real = files.real_path(&shell)?;
-    if !DASH.iter().any(|dash| real == Path::new(dash)) {
+    if !files.shell(path, cwd)?.is_dash {
         return None;
     }
     let program = look_up(OsStr::new(words.first()?), path, cwd, files)?;

@@ -2,7 +2,7 @@
 //! shell can say what is wrong.
 #![expect(clippy::disallowed_methods, reason = "looks whether a folder is there that could not be entered")]
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 
 use super::environment::Environment;
@@ -12,25 +12,24 @@ use super::{direct, spawn};
 /// Starts a job's process; returns it, and whether it is the program where a shell was asked for.
 ///
 /// What can't be executed is left to `sh` to say, with the status that people know.
-pub(super) fn launch(spec: &JobSpec) -> io::Result<(spawn::Started, bool)> {
+pub(super) fn launch(spec: &JobSpec, disk: &spawn::Disk) -> io::Result<(spawn::Started, bool)> {
     let argv: Vec<OsString> = spec.argv.iter().cloned().map(OsString::from).collect();
-    let start = |program: OsString, argv: Vec<OsString>, environment: &Environment| {
-        let (cwd, environment) = (spec.cwd.clone(), environment.clone());
-        spawn::start_bound(&spawn::Launch { program, argv, cwd, environment })
+    let start = |program: &OsStr, argv: &[OsString], environment: &Environment| {
+        spawn::start_bound(&spawn::Launch { program, argv, cwd: &spec.cwd, environment }, disk)
     };
     if spec.direct
         && let [shell, option, line] = &argv[..]
         && (shell == "sh" && option == "-c")
         && let Some((words, program, environment)) =
-            line.to_str().and_then(|line| direct::resolve(line, &spec.cwd, &spec.environment, &spawn::Disk))
+            line.to_str().and_then(|line| direct::resolve(line, &spec.cwd, &spec.environment, disk))
     {
-        let argv = words.into_iter().map(OsString::from).collect();
-        if let Ok(started) = start(program.into(), argv, &environment) {
+        let argv: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        if let Ok(started) = start(program.as_os_str(), &argv, &environment) {
             return Ok((started, true));
         }
     }
-    let program = argv.first().cloned().unwrap_or_default();
-    let started = start(program, argv.clone(), &spec.environment).or_else(|error| {
+    let program = argv.first().map(OsString::as_os_str).unwrap_or_default();
+    let started = start(program, &argv, &spec.environment).or_else(|error| {
         if !spec.cwd.is_dir() {
             let what = format!("the folder {} does not exist", spec.cwd.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, what));
@@ -38,8 +37,8 @@ pub(super) fn launch(spec: &JobSpec) -> io::Result<(spawn::Started, bool)> {
         let can_say = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
             || error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error());
         let say = ["sh", "-c", "exec \"$0\" \"$@\""].map(OsString::from);
-        let argv = say.into_iter().chain(argv).collect();
-        if can_say { start("/bin/sh".into(), argv, &spec.environment) } else { Err(error) }
+        let argv: Vec<OsString> = say.into_iter().chain(argv.iter().cloned()).collect();
+        if can_say { start(OsStr::new("/bin/sh"), &argv, &spec.environment) } else { Err(error) }
     })?;
     Ok((started, false))
 }

@@ -186,15 +186,14 @@ pub struct Started {
 /// The caller's thread has to live as long as the process (prctl(2), PR_SET_PDEATHSIG). On return the
 /// process has become its program. Errors: it could not; nothing of it ran.
 #[cfg(target_os = "linux")]
-pub fn start_bound(launch: &Launch) -> io::Result<Started> {
+pub fn start_bound(launch: &Launch<'_>, disk: &Disk) -> io::Result<Started> {
     let (stdout, stdout_end) = io::pipe()?;
     let (stderr, stderr_end) = io::pipe()?;
     let nothing = File::open("/dev/null")?;
     let text = |text: &OsStr| CString::new(text.as_bytes()).map_err(io::Error::from);
     let pair = |(name, value): (&OsString, &OsString)| text(&[&**name, &**value].join(OsStr::new("=")));
     let path = launch.environment.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
-    let program =
-        super::direct::look_up(&launch.program, path, &launch.cwd, &Disk).ok_or(io::ErrorKind::NotFound)?;
+    let program = find(launch, path, disk).ok_or(io::ErrorKind::NotFound)?;
     let plan = super::birth::Plan {
         program: text(program.as_os_str())?,
         argv: launch.argv.iter().map(|word| text(word)).collect::<io::Result<_>>()?,
@@ -208,38 +207,49 @@ pub fn start_bound(launch: &Launch) -> io::Result<Started> {
 
 /// As on Linux, but for the death signal, which there is not: what survives is found by its mark.
 #[cfg(not(target_os = "linux"))]
-pub fn start_bound(launch: &Launch) -> io::Result<Started> {
+pub fn start_bound(launch: &Launch<'_>, disk: &Disk) -> io::Result<Started> {
     let (stdout, stdout_end) = io::pipe()?;
     let (stderr, stderr_end) = io::pipe()?;
     let path = launch.environment.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
-    let program =
-        super::direct::look_up(&launch.program, path, &launch.cwd, &Disk).ok_or(io::ErrorKind::NotFound)?;
-    let mut argv = launch.argv.clone();
+    let program = find(launch, path, disk).ok_or(io::ErrorKind::NotFound)?;
+    let mut argv = launch.argv.to_vec();
     let name = std::mem::replace(argv.first_mut().ok_or(io::ErrorKind::InvalidInput)?, program.into());
-    let mut command = builder(&argv, &launch.cwd, &launch.environment)?;
+    let mut command = builder(&argv, launch.cwd, launch.environment)?;
     command.arg0(name).stdin(Stdio::null()).stdout(stdout_end).stderr(stderr_end);
     Ok(Started { pid: command.spawn()?.id(), stdout, stderr })
 }
 
 /// A process to start.
-#[derive(Debug)]
-pub struct Launch {
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
     /// The program, by path or looked for in the environment's `PATH`.
-    pub program: OsString,
+    pub program: &'a OsStr,
     /// What it is told it was called as, and its arguments.
-    pub argv: Vec<OsString>,
+    pub argv: &'a [OsString],
     /// Where it runs.
-    pub cwd: PathBuf,
+    pub cwd: &'a Path,
     /// All it sees.
-    pub environment: Environment,
+    pub environment: &'a Environment,
+}
+
+/// Returns where a launch's program is.
+fn find(launch: &Launch<'_>, path: &OsStr, disk: &Disk) -> Option<PathBuf> {
+    use super::direct::{Files, look_up};
+    if launch.program == "sh" {
+        return Some(disk.shell(path, launch.cwd)?.path);
+    }
+    look_up(launch.program, path, launch.cwd, disk)
 }
 
 /// Where programs are looked for by who has no `PATH`: execvp(3).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// The real files that [`direct`](super::direct) asks about.
-#[derive(Clone, Copy, Debug)]
-pub struct Disk;
+/// The real files that [`direct`](super::direct) asks about. Where `sh` is for a `PATH` is remembered: every job
+/// asks, and one that puts another `sh` before it while its run goes on is not heeded.
+#[derive(Debug, Default)]
+pub struct Disk {
+    shell: std::cell::RefCell<Option<(OsString, super::direct::Shell)>>,
+}
 
 impl super::direct::Files for Disk {
     fn is_program(&self, path: &Path) -> bool {
@@ -249,6 +259,18 @@ impl super::direct::Files for Disk {
 
     fn real_path(&self, path: &Path) -> Option<PathBuf> {
         std::fs::canonicalize(path).ok()
+    }
+
+    fn shell(&self, path: &OsStr, cwd: &Path) -> Option<super::direct::Shell> {
+        if let Some((known, shell)) = &*self.shell.borrow()
+            && known == path
+            && shell.path.is_absolute()
+        {
+            return Some(shell.clone());
+        }
+        let found = super::direct::Shell::found(path, cwd, self)?;
+        *self.shell.borrow_mut() = Some((path.to_os_string(), found.clone()));
+        Some(found)
     }
 
     fn is_same_folder(&self, one: &Path, other: &Path) -> bool {

@@ -100,6 +100,8 @@ struct Supervisor {
     /// Our own, against which those of jobs are told.
     environment: Environment,
     jobs: BTreeMap<String, Job>,
+    /// Where programs are looked for.
+    disk: spawn::Disk,
     /// The files that exits are added to.
     records: BTreeMap<PathBuf, File>,
     /// Whose each process is, by id and start time, as seen while it still descended from a leader.
@@ -140,6 +142,7 @@ impl Supervisor {
         Ok(Supervisor {
             environment,
             jobs: BTreeMap::new(),
+            disk: spawn::Disk::default(),
             records: BTreeMap::new(),
             owners: BTreeMap::new(),
             look_at: Instant::now(),
@@ -197,7 +200,7 @@ impl Supervisor {
 
     fn start(&mut self, spec: JobSpec) {
         let started = Capture::open(&spec.log, spec.result.as_deref(), spec.output_max)
-            .and_then(|capture| Ok((capture, launch(&spec)?)));
+            .and_then(|capture| Ok((capture, launch(&spec, &self.disk)?)));
         let (capture, (started, direct)) = match started {
             Ok(started) => started,
             Err(error) => {
