@@ -207,10 +207,10 @@ fn when_the_runner_dies_the_supervisor_ends_its_jobs() {
     // The runtime is gone, and with it our end of the lifeline.
     drop(runtime);
     assert!(
-        omg::process::supervisor::outlive_supervisor(
+        omg::process::survivors::outlive_supervisor(
             run_dir,
             Duration::from_secs(30),
-            omg::process::supervisor::Late::Kill
+            omg::process::survivors::Late::Kill
         )
         .unwrap()
     );
@@ -235,7 +235,7 @@ fn when_the_supervisor_is_killed_its_leaders_die_and_the_rest_is_found() {
         while table::start_time(pid) == Some(start_time) {
             tokio::task::yield_now().await;
         }
-        let ended = omg::process::supervisor::end_survivors(run_dir);
+        let ended = omg::process::survivors::end_survivors(run_dir);
         // Which of them have become `sleep` by then, or been forked at all, is open.
         assert!(!ended.is_empty());
         assert_eq!(table::marked(run_dir), []);
@@ -252,7 +252,7 @@ fn a_bystander_is_left_alone() {
         .process_group(0)
         .spawn()
         .unwrap();
-    assert_eq!(omg::process::supervisor::end_survivors(folder.path()), Vec::<String>::new());
+    assert_eq!(omg::process::survivors::end_survivors(folder.path()), Vec::<String>::new());
     assert_eq!(bystander.try_wait().unwrap(), None);
     bystander.kill().unwrap();
     bystander.wait().unwrap();

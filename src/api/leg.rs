@@ -19,7 +19,7 @@ use crate::journal::store::Journal;
 use crate::journal::{Record, RunDir, RunFile};
 use crate::process::client::Supervisor;
 use crate::process::spawn::own_program;
-use crate::process::supervisor::{Late, outlive_supervisor};
+use crate::process::survivors::{Late, outlive_supervisor};
 use crate::readiness::judge::{Amount, MARGIN, lanes_that_fit};
 use crate::run::driver::{Driver, LegReport, drive};
 use crate::run::environment::of_git;

@@ -14,6 +14,7 @@ pub mod pauses;
 pub mod protocol;
 pub mod spawn;
 pub mod supervisor;
+pub mod survivors;
 pub mod table;
 
 use std::time::Duration;

@@ -6,7 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "waits with deadlines, writes exit records")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
@@ -24,6 +24,7 @@ use super::environment::Environment;
 use super::launch::launch;
 use super::output::{Output, write_output};
 use super::protocol::{self, JobExit, JobSpec, Reply, Request};
+use super::survivors::signal_one;
 use super::{direct, spawn, table};
 
 /// How long what a job left running has to end by itself: git's background maintenance, for one, is
@@ -528,96 +529,6 @@ impl Supervisor {
             }
             self.reap();
             std::thread::sleep(TICK);
-        }
-    }
-}
-
-/// Signals one process, unless its number has gone to another since it was seen.
-fn signal_one(process: &table::Process, signal: Signal) {
-    let Some(pid) = Pid::from_raw(process.pid as i32) else { return };
-    #[cfg(target_os = "linux")]
-    if let Ok(fd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
-        if table::start_time(process.pid) == Some(process.start_time) {
-            let _ = rustix::process::pidfd_send_signal(fd, signal);
-        }
-        return;
-    }
-    if table::start_time(process.pid) == Some(process.start_time) {
-        let _ = rustix::process::kill_process(pid, signal);
-    }
-}
-
-/// Ends every process of a run whose runner and supervisor are gone. Returns their names.
-///
-/// They are known by `OMG_RUN_DIR` in their environment, which only our descendants have.
-pub fn end_survivors(run_dir: &Path) -> Vec<String> {
-    let mut ended = BTreeSet::new();
-    for _ in 0..200 {
-        let own = std::process::id();
-        let mut rest = table::marked(run_dir);
-        // We may have been started from within a node of that run.
-        rest.retain(|process| process.pid != own && !is_ancestor(process.pid, own));
-        if rest.is_empty() {
-            break;
-        }
-        for process in &rest {
-            ended.insert(format!("{} {}", process.pid, process.name));
-            signal_one(process, Signal::KILL);
-        }
-        std::thread::sleep(TICK);
-    }
-    ended.into_iter().collect()
-}
-
-fn is_ancestor(candidate: u32, of: u32) -> bool {
-    let mut pid = of;
-    while let Some(process) = table::process(pid) {
-        if process.parent == candidate {
-            return true;
-        }
-        pid = process.parent;
-    }
-    false
-}
-
-/// What becomes of a supervisor that is still there when patience is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Late {
-    /// It goes on ending its jobs.
-    Leave,
-    /// It is killed, and its jobs' leaders die with it.
-    Kill,
-}
-
-/// Waits until the supervisor of a run is gone, at the most `patience`. Returns whether it is gone.
-pub fn outlive_supervisor(run_dir: &Path, patience: Duration, late: Late) -> io::Result<bool> {
-    let path = run_dir.join("supervisor.lock");
-    let Ok(lock) = File::open(&path) else { return Ok(true) };
-    let deadline = Instant::now() + patience;
-    let mut killed = false;
-    loop {
-        match lock.try_lock() {
-            Ok(()) => return Ok(true),
-            Err(fs::TryLockError::Error(error)) => return Err(error),
-            Err(fs::TryLockError::WouldBlock) => {}
-        }
-        if Instant::now() >= deadline && late == Late::Leave {
-            return Ok(false);
-        }
-        if Instant::now() >= deadline && !killed {
-            let line = fs::read_to_string(&path)?;
-            let mut words = line.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
-            if let (Some(pid), Some(start_time)) = (words.next(), words.next())
-                && let Some(process) = table::process(pid as u32)
-                && process.start_time == start_time
-            {
-                signal_one(&process, Signal::KILL);
-            }
-            killed = true;
-        }
-        std::thread::sleep(TICK);
-        if killed && Instant::now() >= deadline + Duration::from_secs(2) {
-            return Ok(false);
         }
     }
 }

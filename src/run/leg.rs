@@ -16,7 +16,7 @@ use crate::graph::Graph;
 use crate::ids::{Generation, IntentId, Leg, RunId};
 use crate::journal::{Record, RunFile};
 use crate::process::protocol::JobExit;
-use crate::process::{supervisor, table};
+use crate::process::{survivors, table};
 use crate::schedule::Fact;
 use crate::schedule::fault::Exit;
 
@@ -198,9 +198,9 @@ pub fn end_leftovers(dir: &RunDir, graph: Option<&Graph>) -> Result<Vec<String>,
     let grace = graph
         .map(|graph| graph.nodes().iter().map(|node| node.grace).max().unwrap_or_default())
         .unwrap_or_default();
-    supervisor::outlive_supervisor(dir.root(), grace + SUPERVISOR_PATIENCE, supervisor::Late::Kill)
+    survivors::outlive_supervisor(dir.root(), grace + SUPERVISOR_PATIENCE, survivors::Late::Kill)
         .map_err(|source| RunError::Io { path: dir.root().join("supervisor.lock"), source })?;
-    Ok(supervisor::end_survivors(dir.root()))
+    Ok(survivors::end_survivors(dir.root()))
 }
 
 /// Returns the exits on disk of acts that have no end in the journal.
