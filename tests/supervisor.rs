@@ -191,6 +191,37 @@ fn what_cannot_start_is_said() {
 }
 
 #[test]
+fn more_jobs_than_there_are_files_for_wait_for_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let run_dir = folder.path();
+    let few = run_dir.join("few");
+    std::fs::write(&few, format!("#!/bin/sh\nulimit -n 24\nexec {} \"$@\"\n", omg().display())).unwrap();
+    std::fs::set_permissions(&few, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let supervisor = Supervisor::start(&few, run_dir, &environment(run_dir, "supervisor")).unwrap();
+        let line = "echo begun; while ! test -e go; do sleep 0.01; done";
+        let one =
+            |n| JobSpec { record: Some(run_dir.join("exits")), ..spec(run_dir, &format!("j{n}"), line) };
+        let jobs: Vec<_> = (0..20).map(|n| supervisor.start(one(n))).collect();
+        let begun = || {
+            let log = |n| std::fs::read_to_string(run_dir.join(format!("j{n}.log"))).unwrap_or_default();
+            (0..20).filter(|n| log(*n).contains("begun")).count()
+        };
+        while begun() < 2 {
+            tokio::task::yield_now().await;
+        }
+        std::fs::write(run_dir.join("go"), "").unwrap();
+        for job in jobs {
+            let started = start_of(job.started).await;
+            assert!(matches!(started, JobStart::Started { .. }), "{started:?}");
+            let JobEnd::Exited(exit) = end_of(job.ended).await else { panic!("lost") };
+            assert_eq!(exit.code, Some(0));
+        }
+    });
+}
+
+#[test]
 fn when_the_runner_dies_the_supervisor_ends_its_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let run_dir = folder.path();

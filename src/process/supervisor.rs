@@ -5,7 +5,7 @@
 //! goes. It knows jobs and processes; nothing of nodes, lanes or graphs.
 #![expect(clippy::disallowed_methods, reason = "waits with deadlines, writes exit records")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -101,6 +101,8 @@ struct Supervisor {
     /// Our own, against which those of jobs are told.
     environment: Environment,
     jobs: BTreeMap<String, Job>,
+    /// Jobs that wait for another's end: the system has no more files or processes for us until then.
+    waiting: VecDeque<JobSpec>,
     /// Where programs are looked for.
     disk: spawn::Disk,
     /// The files that exits are added to.
@@ -116,6 +118,13 @@ struct Supervisor {
     closing: bool,
     /// Since when every job stands still.
     paused_at: Option<Instant>,
+}
+
+/// Returns whether something is wanting that another job's end gives back: open files, processes, memory.
+fn is_short_of_something(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let wanting = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
+    error.raw_os_error().is_some_and(|number| wanting.iter().any(|errno| errno.raw_os_error() == number))
 }
 
 impl Supervisor {
@@ -143,6 +152,7 @@ impl Supervisor {
         Ok(Supervisor {
             environment,
             jobs: BTreeMap::new(),
+            waiting: VecDeque::new(),
             disk: spawn::Disk::default(),
             records: BTreeMap::new(),
             owners: BTreeMap::new(),
@@ -204,6 +214,10 @@ impl Supervisor {
             .and_then(|capture| Ok((capture, launch(&spec, &self.disk)?)));
         let (capture, (started, direct)) = match started {
             Ok(started) => started,
+            Err(error) if is_short_of_something(&error) && !self.jobs.is_empty() => {
+                self.waiting.push_back(spec);
+                return;
+            }
             Err(error) => {
                 let disk_full =
                     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
@@ -270,6 +284,7 @@ impl Supervisor {
         // A runner that was killed while it was suspended: what stands still can't heed a TERM.
         self.go_on();
         self.closing = true;
+        self.waiting.clear();
         let jobs: Vec<String> = self.jobs.keys().cloned().collect();
         for job in jobs {
             self.end(&job, false);
@@ -278,6 +293,11 @@ impl Supervisor {
 
     /// Begins to end a job's tree, or hurries where it has begun.
     fn end(&mut self, name: &str, now: bool) {
+        if let Some(at) = self.waiting.iter().position(|spec| spec.job == name) {
+            self.waiting.remove(at);
+            let reason = "it was ended before there was room for it".to_string();
+            self.reply(Reply::NotStarted { job: name.to_string(), reason, disk_full: false });
+        }
         let Some(job) = self.jobs.get_mut(name) else { return };
         if !job.over {
             job.exit.ended_by_us = true;
@@ -389,6 +409,15 @@ impl Supervisor {
         }
     }
 
+    /// Starts what had to wait for another job's end. What can't be had even alone is then said.
+    fn start_waiting(&mut self) {
+        for _ in 0..self.waiting.len() {
+            if let Some(spec) = self.waiting.pop_front() {
+                self.start(spec);
+            }
+        }
+    }
+
     fn report(&mut self, name: &str) {
         let Some(mut job) = self.jobs.remove(name) else { return };
         if let Some(record) = &job.spec.record
@@ -397,6 +426,7 @@ impl Supervisor {
             job.exit.disk_full = true;
         }
         self.reply(Reply::Exited { job: name.to_string(), exit: job.exit });
+        self.start_waiting();
     }
 
     /// Adds a line that says how a job ended. Not durable: it outlives us and the runner, and what
