@@ -19,7 +19,7 @@ use crate::journal::store::Journal;
 use crate::journal::{Record, RunDir, RunFile};
 use crate::process::client::Supervisor;
 use crate::process::spawn::own_program;
-use crate::process::survivors::{Late, outlive_supervisor};
+use crate::process::survivors::{Late, end_survivors, outlive_supervisor};
 use crate::readiness::judge::{Amount, MARGIN, lanes_that_fit};
 use crate::run::driver::{Driver, LegReport, drive};
 use crate::run::environment::of_git;
@@ -289,6 +289,10 @@ pub fn run_leg(
     let _ = outlive_supervisor(dir.root(), Duration::from_secs(2), Late::Leave);
     signals::give_back();
     let report = outcome?;
+    if report.stop == Some(StopReason::SupervisorLost) {
+        // Nobody else looks after what the nodes had started.
+        end_survivors(dir.root());
+    }
     Ok(Ended { status: report.status, exit: exit_code(report.status, report.stop) })
 }
 

@@ -38,6 +38,9 @@ pub struct Capture {
     log: File,
     /// Where the result goes in the end, and what of it is there so far.
     result: Option<(PathBuf, Option<Tail>)>,
+    /// Places among our open files for the result and its folder: where there are none left, the job can wait
+    /// before it begins, and could not when it has written something.
+    places: Vec<File>,
     left: u64,
     state: Written,
 }
@@ -53,8 +56,12 @@ impl Capture {
             }
             opened => opened?,
         };
+        let places = match result {
+            Some(_) => vec![file.try_clone()?, file.try_clone()?],
+            None => Vec::new(),
+        };
         let result = result.map(|place| (place.to_path_buf(), None));
-        Ok(Capture { log: file, result, left: output_max, state: Written::All })
+        Ok(Capture { log: file, result, places, left: output_max, state: Written::All })
     }
 
     /// Writes a piece of output. Not durable.
@@ -64,7 +71,12 @@ impl Capture {
         }
         let fits = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let written = self.log.write_all(&bytes[..fits]).and_then(|()| match (&mut self.result, stream) {
-            (Some((place, tail)), Stream::Out) => begun(place, tail)?.write(&bytes[..fits]),
+            (Some((place, tail)), Stream::Out) => {
+                if tail.is_none() {
+                    self.places.pop();
+                }
+                begun(place, tail)?.write(&bytes[..fits])
+            }
             (Some(_) | None, Stream::Out | Stream::Err) => Ok(()),
         });
         self.left -= fits as u64;
@@ -84,7 +96,8 @@ impl Capture {
 
     /// Puts the result in its place: its last [`RESULT_MAX`] bytes, cut at a line start, the final
     /// line break removed. The result is durable on return, the log not.
-    pub fn finish(self) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<()> {
+        self.places.clear();
         match self.result {
             Some((place, Some(tail))) => tail.finish(&place),
             Some((place, None)) => File::create(place).map(drop),

@@ -210,7 +210,9 @@ impl Supervisor {
     }
 
     fn start(&mut self, spec: JobSpec) {
-        let started = Capture::open(&spec.log, spec.result.as_deref(), spec.output_max)
+        let opened = spec.record.as_ref().map_or(Ok(()), |record| self.open_record(record));
+        let started = opened
+            .and_then(|()| Capture::open(&spec.log, spec.result.as_deref(), spec.output_max))
             .and_then(|capture| Ok((capture, launch(&spec, &self.disk)?)));
         let (capture, (started, direct)) = match started {
             Ok(started) => started,
@@ -429,13 +431,18 @@ impl Supervisor {
         self.start_waiting();
     }
 
-    /// Adds a line that says how a job ended. Not durable: it outlives us and the runner, and what
-    /// outlives the machine is the journal.
-    fn write_record(&mut self, path: &Path, exit: &JobExit) -> io::Result<()> {
+    fn open_record(&mut self, path: &Path) -> io::Result<()> {
         if !self.records.contains_key(path) {
             let file = OpenOptions::new().create(true).append(true).open(path)?;
             self.records.insert(path.to_path_buf(), file);
         }
+        Ok(())
+    }
+
+    /// Adds a line that says how a job ended. Not durable: it outlives us and the runner, and what
+    /// outlives the machine is the journal.
+    fn write_record(&mut self, path: &Path, exit: &JobExit) -> io::Result<()> {
+        self.open_record(path)?;
         let mut line = serde_json::to_vec(exit)?;
         line.push(b'\n');
         self.records.get_mut(path).map_or(Ok(()), |file| file.write_all(&line))

@@ -12,7 +12,10 @@ const SLEEPER: &str = "name: x\nnodes:\n\
 fn check(with: Signal, code: i32, status: &str) {
     let world = World::bare();
     let graph = world.graph(SLEEPER);
-    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    // Whoever runs the tests may have had signals ignored: nohup does.
+    let as_usual = "--default-signal=HUP,INT,QUIT,TERM";
+    let words = [as_usual, env!("CARGO_BIN_EXE_omg"), "run", &graph, "--run-id", "r1"];
+    let mut child = world.start_with("env", &words);
     world.wait_started("a");
     signal(&child, with);
     assert_eq!(child.wait().unwrap().code(), Some(code));
@@ -300,6 +303,7 @@ fn when_only_the_supervisor_is_killed_the_leg_stops_and_no_node_is_blamed() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
     assert_eq!(world.state("a"), "interrupted");
     assert_eq!(world.node("a")["fault"]["scope"], "infra");
+    assert_eq!(world.alive("sleep 6200"), Vec::<u32>::new());
 }
 
 #[test]
