@@ -195,7 +195,7 @@ fn more_jobs_than_there_are_files_for_wait_for_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let run_dir = folder.path();
     let few = run_dir.join("few");
-    std::fs::write(&few, format!("#!/bin/sh\nulimit -n 24\nexec {} \"$@\"\n", omg().display())).unwrap();
+    std::fs::write(&few, format!("#!/bin/sh\nulimit -n 40\nexec {} \"$@\"\n", omg().display())).unwrap();
     std::fs::set_permissions(&few, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

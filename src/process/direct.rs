@@ -235,11 +235,11 @@ mod tests {
         }
 
         fn is_same_folder(&self, one: &Path, other: &Path) -> bool {
-            one == other || (one == Path::new("/link") && other == Path::new("/work"))
+            one == other || (one == Path::new("/link") && other == Path::new("/place"))
         }
     }
 
-    const SEEN: Seen = Seen(&["/bin/sh", "/bin/tool", "/work/here", "/work/sub/tool"]);
+    const SEEN: Seen = Seen(&["/bin/sh", "/bin/tool", "/place/here", "/place/sub/tool"]);
 
     #[track_caller]
     fn check(line: &str, expected: Option<&[&str]>) {
@@ -309,7 +309,7 @@ mod tests {
     #[track_caller]
     fn resolved(line: &str, environment: &[(&str, &str)]) -> Option<(PathBuf, Environment)> {
         let environment = Environment::from_iter(environment.iter().copied());
-        resolve(line, Path::new("/work"), &environment, &SEEN).map(|(_, program, seen)| (program, seen))
+        resolve(line, Path::new("/place"), &environment, &SEEN).map(|(_, program, seen)| (program, seen))
     }
 
     #[test]
@@ -330,11 +330,11 @@ mod tests {
         let base = ("PATH", "/bin");
         let seen = |further| resolved("tool", &[base, further]).map(|(_, seen)| seen);
         let expected = |pairs: &[(&str, &str)]| Some(Environment::from_iter(pairs.iter().copied()));
-        assert_eq!(seen(("A", "1")), expected(&[base, ("A", "1"), ("PWD", "/work")]));
-        assert_eq!(seen(("PWD", "/elsewhere")), expected(&[base, ("PWD", "/work")]));
+        assert_eq!(seen(("A", "1")), expected(&[base, ("A", "1"), ("PWD", "/place")]));
+        assert_eq!(seen(("PWD", "/elsewhere")), expected(&[base, ("PWD", "/place")]));
         assert_eq!(seen(("PWD", "/link")), expected(&[base, ("PWD", "/link")]));
-        assert_eq!(seen(("BASH_FUNC_x%%", "() {")), expected(&[base, ("PWD", "/work")]));
-        assert_eq!(seen(("1A", "x")), expected(&[base, ("PWD", "/work")]));
+        assert_eq!(seen(("BASH_FUNC_x%%", "() {")), expected(&[base, ("PWD", "/place")]));
+        assert_eq!(seen(("1A", "x")), expected(&[base, ("PWD", "/place")]));
         assert_eq!(seen(("IFS", " ")), None);
     }
 }
