@@ -81,6 +81,22 @@ fn a_job_leaves_its_status_log_result_and_record() {
     });
 }
 
+/// A terminal's signals and its hang-up reach sessions: ours must not be the runner's.
+#[test]
+fn it_leads_a_session_of_its_own_and_its_jobs_are_in_it() {
+    with_supervisor(async |supervisor, run_dir| {
+        let job = supervisor.start(spec(run_dir, "a", "echo ready; sleep 7070"));
+        let JobStart::Started { pid, .. } = start_of(job.started).await else { panic!() };
+        let line = std::fs::read_to_string(run_dir.join("supervisor.lock")).unwrap();
+        let own: u32 = line.split(' ').next().unwrap().parse().unwrap();
+        assert_eq!(table::process(own).unwrap().session, own);
+        let job_process = table::process(pid).unwrap();
+        assert_eq!((job_process.session, job_process.group), (own, pid));
+        supervisor.end("a", true);
+        assert!(matches!(end_of(job.ended).await, JobEnd::Exited(_)));
+    });
+}
+
 #[test]
 fn what_a_job_leaves_running_is_ended_and_named() {
     let leaves = [

@@ -162,10 +162,16 @@ fn wait_stoppable(
 }
 
 fn builder(argv: &[OsString], cwd: &Path, environment: &Environment) -> io::Result<Command> {
+    let mut command = ungrouped(argv, cwd, environment)?;
+    command.process_group(0);
+    Ok(command)
+}
+
+fn ungrouped(argv: &[OsString], cwd: &Path, environment: &Environment) -> io::Result<Command> {
     let (program, arguments) =
         argv.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "an empty command"))?;
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(cwd).env_clear().envs(&environment.0).process_group(0);
+    command.args(arguments).current_dir(cwd).env_clear().envs(&environment.0);
     Ok(command)
 }
 
@@ -282,6 +288,7 @@ impl super::direct::Files for Disk {
 
 /// Starts `PROGRAM __supervise RUN_DIR` with `lifeline` as its standard input and `log` for its words.
 ///
+/// It is in our process group until it has made a session of its own: the leader of a group can't (setsid(2)).
 /// Errors: it could not be started. Returns its id; nobody waits for it, it outlives us if need be.
 pub fn start_supervisor(
     program: &Path,
@@ -291,7 +298,7 @@ pub fn start_supervisor(
     environment: &Environment,
 ) -> io::Result<Child> {
     let argv = [program.as_os_str().to_owned(), "__supervise".into(), run_dir.as_os_str().to_owned()];
-    let mut command = builder(&argv, run_dir, environment)?;
+    let mut command = ungrouped(&argv, run_dir, environment)?;
     command.arg0("omg").stdin(Stdio::from(lifeline)).stdout(Stdio::null()).stderr(log);
     command.spawn()
 }

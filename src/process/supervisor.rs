@@ -48,7 +48,7 @@ const CORE_DUMPED: i32 = 0x80;
 /// `lifeline` is one end of a socket pair, `environment` our own. Returns nothing; errors: it could not
 /// be set up.
 pub fn supervise(run_dir: &Path, lifeline: OwnedFd, environment: Environment) -> io::Result<()> {
-    let _ = rustix::process::setsid();
+    rustix::process::setsid()?;
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let _lock = mark_alive(run_dir)?;

@@ -285,8 +285,8 @@ fn when_runner_and_supervisor_are_killed_at_once_the_next_leg_ends_what_is_left(
     world.wait_for("its children", || world.alive("sleep 640").len() == 2);
     kill_both(&mut child, &world.run_dir());
     std::fs::write(go, "").unwrap();
-    // That what is there is ended and named, the supervisor's own tests show.
-    world.omg(&["resume", "r1"]).expect(0);
+    let resumed = world.omg(&["resume", "r1"]).expect(0);
+    assert!(resumed.stderr.contains("ended what an earlier leg left running"), "{}", resumed.stderr);
     assert_eq!(world.alive("sleep 640"), Vec::<u32>::new());
     assert_eq!(world.node("a")["attempts"], 2);
 }
@@ -373,7 +373,8 @@ fn what_is_left_is_found_however_its_home_is_spelled() {
     world.wait_for("its children", || world.alive("sleep 670").len() == 2);
     kill_both(&mut child, &world.path().join("real/runs/r1"));
     world.extra.push(("OMG_HOME".into(), world.path().join("real").into()));
-    world.omg(&["cancel", "r1"]).expect(0);
+    let ended = world.omg(&["cancel", "r1"]).expect(0);
+    assert!(ended.stdout.contains("ended what it had left running"), "{}", ended.stdout);
     assert_eq!(world.alive("sleep 670"), Vec::<u32>::new());
 }
 
