@@ -3,6 +3,7 @@
 
 pub mod apply;
 pub mod cause;
+pub mod look;
 pub mod plan;
 pub mod receipt;
 
