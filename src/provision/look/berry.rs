@@ -29,6 +29,10 @@ pub(super) fn look(ground: &mut Ground) -> Result<(), Hole> {
         "node-modules" => node_modules(ground, &lock),
         "pnpm" => {
             ground.folder(Path::new("node_modules"))?;
+            let store = Path::new("node_modules/.store");
+            for name in ground.names(store)? {
+                packages::require(ground, &store.join(&name).join("package"), &name, None)?;
+            }
             for (folder, _) in yarn::projects(ground)? {
                 packages::require_direct(ground, &folder)?;
             }
@@ -156,7 +160,8 @@ fn pnp(ground: &mut Ground, lock: &Entry) -> Result<(), Hole> {
     for package in state["packageRegistryData"].as_array().unwrap_or(&none) {
         let Some(ident) = package[0].as_str() else { continue };
         for version in package[1].as_array().unwrap_or(&none) {
-            let (Some(reference), Some(location)) = (version[0].as_str(), version[1]["packageLocation"].as_str())
+            let (Some(reference), Some(location)) =
+                (version[0].as_str(), version[1]["packageLocation"].as_str())
             else {
                 continue;
             };

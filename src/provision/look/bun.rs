@@ -2,7 +2,7 @@
 //! leaves no mark.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -30,17 +30,15 @@ pub(super) fn look(ground: &mut Ground) -> Result<(), Hole> {
     }
     let mut found = Found::new();
     packages::gather(ground, Path::new("node_modules"), &mut found)?;
-    let store = PathBuf::from("node_modules/.bun");
-    for name in ground.names(&store)? {
-        packages::gather(ground, &store.join(name).join("node_modules"), &mut found)?;
-    }
+    packages::gather_store(ground, Path::new("node_modules/.bun"), &mut found)?;
     for folder in workspaces.keys().filter(|folder| !folder.is_empty()) {
         packages::gather(ground, &plain(Path::new(folder)).join("node_modules"), &mut found)?;
     }
     for Wanted { alias, name, version } in wanted {
         // Hoisted, the folder has the name that was asked for; isolated, the package's own in the store.
         let by_alias = packages::among(&found, &alias, version.as_deref());
-        if by_alias.is_err() && (alias == name || packages::among(&found, &name, version.as_deref()).is_err()) {
+        if by_alias.is_err() && (alias == name || packages::among(&found, &name, version.as_deref()).is_err())
+        {
             return by_alias;
         }
     }

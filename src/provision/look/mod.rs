@@ -168,4 +168,12 @@ pub fn look(look: Look, root: &Path) -> Result<Vec<Witness>, Hole> {
 }
 
 #[cfg(test)]
+mod berry_tests;
+#[cfg(test)]
+mod node_tests;
+#[cfg(test)]
+mod other_tests;
+#[cfg(test)]
+mod python_tests;
+#[cfg(test)]
 mod tests;

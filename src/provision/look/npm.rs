@@ -53,7 +53,10 @@ pub(super) fn look(ground: &mut Ground) -> Result<(), Hole> {
     let hidden: Option<Lock> = if own { ground.json(Path::new(MARK))? } else { None };
     let asked = match lock {
         Some(Lock { packages: Some(places), .. }) => by_place(ground, &places, hidden.as_ref())?,
-        Some(Lock { dependencies: Some(old), .. }) => by_name(ground, &old, Path::new(""))?,
+        Some(Lock { dependencies: Some(old), .. }) => {
+            let known = hidden.as_ref().and_then(|hidden| hidden.packages.as_ref());
+            by_name(ground, &old, Path::new(""), known)?
+        }
         // A lockfile without either: `{}`, or a manifest without dependencies.
         Some(Lock { .. }) => false,
         None => {
@@ -90,14 +93,13 @@ fn by_place(
     for (key, place) in places {
         let Some(name) = name_of(key) else { continue };
         let path = Path::new(key);
-        // What npm itself does not list as installed and may leave out: another platform's, a failed
+        // What npm may leave out, and then does not list as installed: another platform's, a failed
         // optional build, peers under `legacy-peer-deps`.
-        let unlisted = known.is_some_and(|known| !known.contains_key(key));
-        let may_lack = place.optional || place.dev_optional || (place.peer && unlisted);
-        if may_lack && is_bare(ground, path)? {
+        let may_lack = place.optional || place.dev_optional || place.peer;
+        if may_lack && !is_listed(known, key) && is_bare(ground, path)? {
             continue;
         }
-        asked |= !may_lack;
+        asked |= !may_lack || is_listed(known, key);
         if place.link {
             if !ground.leads_somewhere(path) {
                 return Err(Hole::Missing { what: name.into(), path: path.into() });
@@ -150,6 +152,11 @@ fn is_bare(ground: &Ground, path: &Path) -> Result<bool, Hole> {
     })
 }
 
+/// Returns whether npm itself says that it installed a package at a place.
+fn is_listed(known: Option<&BTreeMap<String, Place>>, place: &str) -> bool {
+    known.is_some_and(|known| known.contains_key(place))
+}
+
 fn store(ground: &mut Ground) -> Result<Found, Hole> {
     let mut found = Found::new();
     let store = PathBuf::from("node_modules/.store");
@@ -166,15 +173,21 @@ fn store(ground: &mut Ground) -> Result<Found, Hole> {
     Ok(found)
 }
 
-fn by_name(ground: &mut Ground, old: &BTreeMap<String, Old>, at: &Path) -> Result<bool, Hole> {
+fn by_name(
+    ground: &mut Ground,
+    old: &BTreeMap<String, Old>,
+    at: &Path,
+    known: Option<&BTreeMap<String, Place>>,
+) -> Result<bool, Hole> {
     let mut asked = false;
     for (name, package) in old {
         let path = at.join("node_modules").join(name);
         let inner = package.dependencies.as_ref();
-        if package.optional && is_bare(ground, &path)? {
+        let listed = is_listed(known, &path.to_string_lossy());
+        if package.optional && !listed && is_bare(ground, &path)? {
             continue;
         }
-        asked |= !package.optional;
+        asked |= !package.optional || listed;
         let version = package.version.as_deref().unwrap_or_default();
         // A folder of the repository's, linked; its own dependencies lie with it.
         if let Some(folder) = version.strip_prefix("file:") {
@@ -186,7 +199,7 @@ fn by_name(ground: &mut Ground, old: &BTreeMap<String, Old>, at: &Path) -> Resul
             if let Some(inner) = inner
                 && ground.kind(&folder)? == Kind::Folder
             {
-                by_name(ground, inner, &folder)?;
+                by_name(ground, inner, &folder, known)?;
             }
             continue;
         }
@@ -194,7 +207,7 @@ fn by_name(ground: &mut Ground, old: &BTreeMap<String, Old>, at: &Path) -> Resul
         let version = alias.map_or(version, |(_, version)| version);
         packages::require(ground, &path, name, Some(version).filter(|version| is_version(version)))?;
         if let Some(inner) = inner {
-            by_name(ground, inner, &path)?;
+            by_name(ground, inner, &path, known)?;
         }
     }
     Ok(asked)

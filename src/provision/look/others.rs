@@ -42,7 +42,9 @@ pub(super) fn composer(ground: &mut Ground) -> Result<(), Hole> {
             let (wanted, found) = (wanted.to_string(), version.to_string());
             return Err(Hole::OtherVersion { package: name.into(), wanted, found });
         }
-        if package["type"] == "metapackage" || found["install-path"].is_null() && found.get("install-path").is_some() {
+        if package["type"] == "metapackage"
+            || found["install-path"].is_null() && found.get("install-path").is_some()
+        {
             continue;
         }
         let place = match found["install-path"].as_str() {
@@ -134,7 +136,8 @@ pub(super) fn dotnet(ground: &mut Ground) -> Result<(), Hole> {
     for folder in projects {
         let cache = folder.join("obj/project.nuget.cache");
         // Artifacts may lie elsewhere (`UseArtifactsOutput`).
-        if !ground.leads_somewhere(&folder.join("obj")) && ground.leads_somewhere(Path::new("artifacts/obj")) {
+        if !ground.leads_somewhere(&folder.join("obj")) && ground.leads_somewhere(Path::new("artifacts/obj"))
+        {
             continue;
         }
         ground.mark(&folder.join("obj/project.assets.json"))?;

@@ -43,11 +43,9 @@ pub(super) fn require(
     let manifest: Manifest = ground.json(&path)?.unwrap_or_default();
     let found = manifest.version.as_ref().and_then(|version| version.as_str());
     match (version, found) {
-        (Some(wanted), Some(found)) if !is_same(wanted, found) => Err(Hole::OtherVersion {
-            package: name.into(),
-            wanted: wanted.into(),
-            found: found.into(),
-        }),
+        (Some(wanted), Some(found)) if !is_same(wanted, found) => {
+            Err(Hole::OtherVersion { package: name.into(), wanted: wanted.into(), found: found.into() })
+        }
         (Some(_), _) | (None, _) => Ok(()),
     }
 }
@@ -63,7 +61,9 @@ pub(super) fn is_same(one: &str, other: &str) -> bool {
 
 /// Returns whether a text begins like a version number, and not like an address or a path.
 pub(super) fn is_version(text: &str) -> bool {
-    text.split('.').count() >= 3 && text.starts_with(|letter: char| letter.is_ascii_digit()) && !text.contains('/')
+    text.split('.').count() >= 3
+        && text.starts_with(|letter: char| letter.is_ascii_digit())
+        && !text.contains('/')
 }
 
 /// Packages by name, each with its versions and their folders.
@@ -73,6 +73,26 @@ pub(super) type Found = BTreeMap<String, Vec<(String, PathBuf)>>;
 /// what begins with a dot belongs to tools. An empty folder in the place of a package is a hole.
 pub(super) fn gather(ground: &mut Ground, folder: &Path, found: &mut Found) -> Result<(), Hole> {
     gather_at(ground, folder, found, 0)
+}
+
+/// Gathers the packages of a store, which has a folder for each with a `node_modules` that holds it and
+/// links to what it needs. One that holds only links has lost its package.
+pub(super) fn gather_store(ground: &mut Ground, store: &Path, found: &mut Found) -> Result<(), Hole> {
+    for name in ground.names(store)? {
+        let folder = store.join(&name).join("node_modules");
+        if name == "node_modules" || ground.kind(&folder)? != Kind::Folder {
+            continue;
+        }
+        let mut here = Found::new();
+        gather(ground, &folder, &mut here)?;
+        if here.is_empty() {
+            return Err(Hole::Missing { what: name, path: folder });
+        }
+        for (name, versions) in here {
+            found.entry(name).or_default().extend(versions);
+        }
+    }
+    Ok(())
 }
 
 fn gather_at(ground: &mut Ground, folder: &Path, found: &mut Found, depth: u32) -> Result<(), Hole> {

@@ -2,7 +2,7 @@
 //! project of the workspace names is reachable from it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -48,21 +48,24 @@ pub(super) fn look(ground: &mut Ground) -> Result<(), Hole> {
     }
     let wanted = wanted.into_iter().filter(|package| !modules.skipped.contains(&package.key));
     if modules.linker == "hoisted" {
-        for package in wanted {
-            let places = modules.hoisted.get(&package.key).map_or(&[][..], Vec::as_slice);
-            if places.is_empty() {
-                packages::require(ground, &Path::new("node_modules").join(&package.name), &package.name, None)?;
-            }
+        // All that it says it installed, what is optional too.
+        for (key, places) in &modules.hoisted {
+            let Some((name, version)) = name_and_version(key) else { continue };
             for place in places {
-                packages::require(ground, Path::new(place), &package.name, package.version.as_deref())?;
+                packages::require(
+                    ground,
+                    Path::new(place),
+                    name,
+                    Some(version).filter(|text| is_version(text)),
+                )?;
             }
+        }
+        for package in wanted.filter(|package| !modules.hoisted.contains_key(&package.key)) {
+            packages::require(ground, &Path::new("node_modules").join(&package.name), &package.name, None)?;
         }
     } else if in_tree(&modules) {
         let mut found = Found::new();
-        let store = PathBuf::from(STORE);
-        for name in ground.names(&store)? {
-            packages::gather(ground, &store.join(name).join("node_modules"), &mut found)?;
-        }
+        packages::gather_store(ground, Path::new(STORE), &mut found)?;
         for package in wanted {
             packages::among(&found, &package.name, package.version.as_deref())?;
         }
@@ -72,7 +75,10 @@ pub(super) fn look(ground: &mut Ground) -> Result<(), Hole> {
 
 /// Returns whether the virtual store lies in the tree, and not with all others' (`enableGlobalVirtualStore`).
 fn in_tree(modules: &Modules) -> bool {
-    modules.store.as_ref().is_none_or(|store| plain(&Path::new("node_modules").join(store)) == Path::new(STORE))
+    modules
+        .store
+        .as_ref()
+        .is_none_or(|store| plain(&Path::new("node_modules").join(store)) == Path::new(STORE))
 }
 
 /// A package that an install has to put somewhere.
@@ -98,19 +104,24 @@ fn wanted(lock: &Entry) -> Vec<Wanted> {
         if package.text("optional") == "true" || optional.get(base).copied().unwrap_or(false) {
             continue;
         }
-        // Version 6 begins keys of the registry's packages with a slash; others carry their name.
-        let trimmed = base.strip_prefix('/').unwrap_or(base);
-        let at = trimmed.get(1..).and_then(|rest| rest.find('@')).map(|at| at + 1);
-        let (name, version) = match (package.get("name"), at) {
-            (Some(name), _) => (name.value.clone(), String::new()),
-            (None, Some(at)) => (trimmed[..at].to_string(), trimmed[at + 1..].to_string()),
+        let (name, version) = match (package.get("name"), name_and_version(base)) {
+            (Some(name), _) => (name.value.clone(), ""),
+            (None, Some((name, version))) => (name.to_string(), version),
             // Formats before 6 have `/name/1.0.0`; nothing newer than pnpm 7 writes them.
             (None, None) => continue,
         };
-        let version = Some(version).filter(|version| is_version(version));
+        let version = Some(version.to_string()).filter(|version| is_version(version));
         wanted.push(Wanted { key: package.key.clone(), name, version });
     }
     wanted
+}
+
+/// Returns the two parts of a key. Version 6 begins those of the registry's packages with a slash.
+fn name_and_version(key: &str) -> Option<(&str, &str)> {
+    let key = without_peers(key);
+    let key = key.strip_prefix('/').unwrap_or(key);
+    let at = key.get(1..)?.find('@')? + 1;
+    Some((&key[..at], &key[at + 1..]))
 }
 
 fn without_peers(key: &str) -> &str {

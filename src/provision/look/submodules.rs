@@ -26,14 +26,15 @@ fn inside(ground: &mut Ground, at: &Path, depth: u32) -> Result<(), Hole> {
     if depth > DEPTH_MAX {
         return Err(Hole::Unreadable { path: modules, detail: "submodules are nested too deep".into() });
     }
-    let skipped = skipped(&text);
+    let updated = updated(&text);
     let repository = open(ground, at)?;
-    let unreadable = |error: git2::Error| Hole::Unreadable { path: at.into(), detail: error.message().into() };
+    let unreadable =
+        |error: git2::Error| Hole::Unreadable { path: at.into(), detail: error.message().into() };
     let index = repository.index().map_err(unreadable)?;
     for entry in index.iter().filter(|entry| entry.mode == GITLINK) {
         let name = String::from_utf8_lossy(&entry.path).into_owned();
         // A gitlink that `.gitmodules` does not name is no submodule to git either.
-        if skipped.contains(&name) || !text.contains(&name) {
+        if !updated.contains(&name) {
             continue;
         }
         let path = at.join(&name);
@@ -65,7 +66,8 @@ fn inside(ground: &mut Ground, at: &Path, depth: u32) -> Result<(), Hole> {
 
 /// Each file of the submodule's index is there: a checkout that was killed leaves an index without files.
 fn whole(ground: &mut Ground, repository: &Repository, at: &Path) -> Result<(), Hole> {
-    let unreadable = |error: git2::Error| Hole::Unreadable { path: at.into(), detail: error.message().into() };
+    let unreadable =
+        |error: git2::Error| Hole::Unreadable { path: at.into(), detail: error.message().into() };
     let index = repository.index().map_err(unreadable)?;
     if index.is_empty() {
         let tree = repository.head().and_then(|head| head.peel_to_tree()).map_err(unreadable)?;
@@ -82,9 +84,9 @@ fn whole(ground: &mut Ground, repository: &Repository, at: &Path) -> Result<(), 
     Ok(())
 }
 
-/// Returns the paths of submodules that git itself does not update.
-fn skipped(modules: &str) -> Vec<String> {
-    let mut skipped = Vec::new();
+/// Returns the paths that `.gitmodules` names, those aside that git itself does not update.
+fn updated(modules: &str) -> Vec<String> {
+    let mut updated = Vec::new();
     for section in modules.split("[submodule").skip(1) {
         let value = |wanted: &str| {
             section.lines().find_map(|line| {
@@ -92,11 +94,11 @@ fn skipped(modules: &str) -> Vec<String> {
                 (key.trim() == wanted).then(|| value.trim().trim_matches('"').to_string())
             })
         };
-        if value("update").as_deref() == Some("none") {
-            skipped.extend(value("path"));
+        if value("update").as_deref() != Some("none") {
+            updated.extend(value("path"));
         }
     }
-    skipped
+    updated
 }
 
 fn open(ground: &Ground, at: &Path) -> Result<Repository, Hole> {
@@ -105,7 +107,8 @@ fn open(ground: &Ground, at: &Path) -> Result<Repository, Hole> {
 }
 
 pub(super) fn look_lfs(ground: &mut Ground) -> Result<(), Hole> {
-    let unreadable = |error: git2::Error| Hole::Unreadable { path: "".into(), detail: error.message().into() };
+    let unreadable =
+        |error: git2::Error| Hole::Unreadable { path: "".into(), detail: error.message().into() };
     let repository = open(ground, Path::new(""))?;
     let index = repository.index().map_err(unreadable)?;
     for entry in index.iter().filter(|entry| entry.mode != GITLINK) {

@@ -152,7 +152,8 @@ impl Ground {
 
     /// Asks for a file with content and takes it for a witness.
     pub fn file(&mut self, path: &Path, what: &str) -> Result<(), Hole> {
-        let place = self.place(path)?.ok_or_else(|| Hole::Missing { what: what.into(), path: path.into() })?;
+        let place =
+            self.place(path)?.ok_or_else(|| Hole::Missing { what: what.into(), path: path.into() })?;
         match self.kind(&place)? {
             Kind::File(0) => Err(Hole::Empty { path: path.into() }),
             Kind::File(size) => {

@@ -174,7 +174,8 @@ fn distribution(ground: &mut Ground, site: &Path, folder: &str, project: &str) -
         }
         // One file of each folder tells later whether the folder is still there.
         let top = name.split('/').next().unwrap_or(&name).to_string();
-        if top == ".." || tops.insert(top) {
+        let is_script = top == ".." && path.parent().is_some_and(|folder| folder.ends_with("bin"));
+        if is_script || tops.insert(top) {
             ground.witness(&path)?;
         }
     }
@@ -202,7 +203,9 @@ fn own_project(ground: &Ground, info: &Path, project: &str) -> Result<(), Hole> 
     if origin["dir_info"]["editable"] != true || wanted::own_name(ground)? != Some(normal(project)) {
         return Ok(());
     }
-    let Some(place) = origin["url"].as_str().and_then(|url| url.strip_prefix("file://")) else { return Ok(()) };
+    let Some(place) = origin["url"].as_str().and_then(|url| url.strip_prefix("file://")) else {
+        return Ok(());
+    };
     let place = PathBuf::from(decoded(place));
     match ground.holds(&place) {
         true => Ok(()),
@@ -243,7 +246,10 @@ mod tests {
         check("#!/l/.venv/bin/python\nimport x", Some("/l/.venv/bin/python"));
         check("#!/l/.venv/bin/python3.11 -E\n", Some("/l/.venv/bin/python3.11"));
         check("#!/l/a b/.venv/bin/python3\n", Some("/l/a b/.venv/bin/python3"));
-        check("#!/bin/sh\n'''exec' \"/l/a b/.venv/bin/python\" \"$0\" \"$@\"\n", Some("/l/a b/.venv/bin/python"));
+        check(
+            "#!/bin/sh\n'''exec' \"/l/a b/.venv/bin/python\" \"$0\" \"$@\"\n",
+            Some("/l/a b/.venv/bin/python"),
+        );
         check("#!/bin/sh\n'''exec' /l/.venv/bin/python \"$0\"\n", Some("/l/.venv/bin/python"));
         check("#!/usr/bin/pypy3\n", Some("/usr/bin/pypy3"));
         check("#!/bin/sh\necho x\n", None);

@@ -72,7 +72,7 @@ pub(super) fn any(ground: &Ground) -> Result<Vec<Wanted>, Hole> {
     Ok(wanted)
 }
 
-fn tables<'a>(of: Option<&'a Value>) -> impl Iterator<Item = &'a Table> {
+fn tables(of: Option<&Value>) -> impl Iterator<Item = &Table> {
     of.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_table)
 }
 
@@ -99,7 +99,9 @@ fn uv(ground: &Ground, lock: &Table) -> Result<Vec<Wanted>, Hole> {
     let mut wanted = Vec::new();
     for (name, same) in &packages {
         for package in same {
-            let here = ["editable", "virtual", "directory"].iter().any(|kind| source(package, kind).as_deref() == Some("."));
+            let here = ["editable", "virtual", "directory"]
+                .iter()
+                .any(|kind| source(package, kind).as_deref() == Some("."));
             if !here {
                 continue;
             }
@@ -231,6 +233,11 @@ fn requirements(ground: &Ground, path: &Path, wanted: &mut Vec<Wanted>, depth: u
             }
             continue;
         }
+        let editable = line.strip_prefix("--editable").or_else(|| line.strip_prefix("-e"));
+        if editable.is_some_and(|place| place.trim_start_matches('=').trim() == ".") || line == "." {
+            wanted.extend(own_name(ground)?.map(|name| (name, None)));
+            continue;
+        }
         if line.is_empty() || line.starts_with('-') {
             continue;
         }
@@ -259,7 +266,8 @@ fn requirement(line: &str) -> Option<Wanted> {
         return None;
     }
     let exact = rest.trim_matches(['(', ')']).strip_prefix("==").map(str::trim);
-    let exact = exact.filter(|version| !version.contains(['*', ',', '=', '<', '>', ' ']) && !version.is_empty());
+    let exact =
+        exact.filter(|version| !version.contains(['*', ',', '=', '<', '>', ' ']) && !version.is_empty());
     Some((normal(name), exact.map(str::to_string)))
 }
 
