@@ -58,7 +58,8 @@ fn home(settings: &Settings, worktrees: &GitWorktrees) -> Finding {
     let place = settings.home.display();
     match worktrees.room(&settings.home) {
         Ok(room) => {
-            let inodes = if room.inodes == u64::MAX { "any number of".into() } else { room.inodes.to_string() };
+            let inodes =
+                if room.inodes == u64::MAX { "any number of".into() } else { room.inodes.to_string() };
             let detail = format!("{place}: {} MiB and {inodes} inodes are free", room.bytes >> 20);
             let enough = room.bytes > 1 << 30 && room.inodes > 50_000;
             let state = if enough { State::Ok } else { State::Wrong };
@@ -108,8 +109,12 @@ fn lanes(
     let of = |name: &str, provision: &Provision, base: &str, environment: &Environment| {
         let base: Result<CommitId, _> = worktrees.resolve(repository, base);
         let root = root.join("lane");
-        let found = base.and_then(|base| forecast(worktrees, repository, &base, provision, &root, environment));
-        findings_of(&format!("lane {name}"), found.map(|found| (of_provisioning(&found, provision), found.unfit)))
+        let found =
+            base.and_then(|base| forecast(worktrees, repository, &base, provision, &root, environment));
+        findings_of(
+            &format!("lane {name}"),
+            found.map(|found| (of_provisioning(&found, provision), found.unfit)),
+        )
     };
     let Some(graph) = graph else {
         let environment = settings.environment.for_child(&[]).for_lane(&[]);

@@ -98,7 +98,9 @@ fn command(other: &Other, text: &str) -> Option<Option<String>> {
         }
         Command::Target(program) => {
             let is_target = |name: &&&str| {
-                text.lines().any(|line| line.strip_prefix(**name).is_some_and(|rest| rest.trim_start().starts_with(':')))
+                text.lines().any(|line| {
+                    line.strip_prefix(**name).is_some_and(|rest| rest.trim_start().starts_with(':'))
+                })
             };
             let name = TARGETS.iter().find(is_target)?;
             Some(Some(format!("{program} {name}")))
@@ -121,27 +123,37 @@ mod tests {
         check(
             ".cursor/worktrees.json",
             r#"{"setup-worktree": ["npm ci", "cp a b"]}"#,
-            &[".cursor/worktrees.json is Cursor's set-up, and is not run: `provision: [auto, \"npm ci && cp a b\"]` in the graph would run it"],
+            &[
+                ".cursor/worktrees.json is Cursor's set-up, and is not run: `provision: [auto, \"npm ci && cp a b\"]` in the graph would run it",
+            ],
         );
         check(
             "conductor.json",
             r#"{"scripts": {"setup": "./setup.sh"}}"#,
-            &["conductor.json is Conductor's set-up, and is not run: `provision: [auto, \"./setup.sh\"]` in the graph would run it"],
+            &[
+                "conductor.json is Conductor's set-up, and is not run: `provision: [auto, \"./setup.sh\"]` in the graph would run it",
+            ],
         );
         check(
             "Makefile",
             "all: x\nsetup :\n\ttrue\n",
-            &["Makefile is make's set-up, and is not run: `provision: [auto, \"make setup\"]` in the graph would run it"],
+            &[
+                "Makefile is make's set-up, and is not run: `provision: [auto, \"make setup\"]` in the graph would run it",
+            ],
         );
         check(
             ".devcontainer/devcontainer.json",
             "{ // comments\n}",
-            &[".devcontainer/devcontainer.json is a dev container's set-up, and is not run: `provision` in the graph can name what it does"],
+            &[
+                ".devcontainer/devcontainer.json is a dev container's set-up, and is not run: `provision` in the graph can name what it does",
+            ],
         );
         check(
             ".cursor/worktrees.json",
             "not JSON",
-            &[".cursor/worktrees.json is Cursor's set-up, and is not run: `provision` in the graph can name what it does"],
+            &[
+                ".cursor/worktrees.json is Cursor's set-up, and is not run: `provision` in the graph can name what it does",
+            ],
         );
     }
 

@@ -66,7 +66,8 @@ pub fn lines(found: &Diagnosis, style: Style) -> Vec<String> {
             State::Wrong => "wrong: ",
         };
         let word = if finding.state == State::Wrong { style.bad(word) } else { word.to_string() };
-        let detail = finding.detail.lines().map(|line| printable(line, style)).collect::<Vec<_>>().join("\n    ");
+        let detail =
+            finding.detail.lines().map(|line| printable(line, style)).collect::<Vec<_>>().join("\n    ");
         lines.push(format!("  {word}{detail}"));
         lines.extend(finding.hint.iter().map(|hint| format!("    {hint}")));
     }
