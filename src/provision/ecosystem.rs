@@ -37,8 +37,8 @@ pub enum Family {
 pub enum When {
     /// Git tracks one of its lockfiles.
     Locked,
-    /// Git tracks its lockfile, and that holds this text.
-    LockedWith(&'static str),
+    /// Git tracks its lockfile, and that holds the first, or the second is tracked too.
+    LockedWith(&'static str, &'static str),
     /// Git tracks all of these.
     Tracked(&'static [&'static str]),
     /// A tracked file holds this text.
@@ -133,7 +133,7 @@ impl Ecosystem {
             When::Tracked(names) => names,
             When::Holds(..)
             | When::Locked
-            | When::LockedWith(_)
+            | When::LockedWith(..)
             | When::NodeDependencies
             | When::PythonProject => &[],
         };

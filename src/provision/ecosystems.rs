@@ -160,7 +160,7 @@ pub static ECOSYSTEMS: &[Ecosystem] = &[
     },
     Ecosystem {
         name: "yarn-berry",
-        when: When::LockedWith("__metadata:"),
+        when: When::LockedWith("__metadata:", ".yarnrc.yml"),
         locks: &["yarn.lock"],
         manifests: &["package.json"],
         settings: &[".npmrc", ".node-version", ".nvmrc", ".tool-versions", ".yarnrc.yml"],

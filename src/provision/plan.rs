@@ -308,7 +308,10 @@ impl View<'_> {
         let locked = || row.locks.iter().any(|lock| self.is_tracked(lock));
         match row.when {
             When::Locked => locked(),
-            When::LockedWith(text) => locked() && row.locks.iter().any(|lock| self.text(lock).contains(text)),
+            When::LockedWith(text, other) => {
+                locked()
+                    && (self.is_tracked(other) || row.locks.iter().any(|lock| self.text(lock).contains(text)))
+            }
             When::Tracked(names) => names.iter().all(|name| self.is_tracked(name)),
             When::Holds(name, text) => self.is_tracked(name) && self.text(name).contains(text),
             When::NodeDependencies => {
@@ -462,7 +465,7 @@ mod tests {
         for row in ECOSYSTEMS {
             let files: Vec<(&str, &str)> = match row.when {
                 When::Locked => vec![(row.locks[0], "")],
-                When::LockedWith(text) => vec![(row.locks[0], text)],
+                When::LockedWith(text, _) => vec![(row.locks[0], text)],
                 When::Tracked(names) => names.iter().map(|name| (*name, "")).collect(),
                 When::Holds(name, text) => vec![(name, text)],
                 When::NodeDependencies => vec![("package.json", r#"{"devDependencies":{"a":"1"}}"#)],
