@@ -13,7 +13,9 @@ use omg::cleanup::CHANNELS;
 use omg::graph::model::RetryCause;
 use omg::graph::{Trust, load, render};
 use omg::journal::record::parse;
-use omg::provision::plan::{HOOK_PLACES, MARKERS};
+use omg::provision::cause::Cause;
+use omg::provision::ecosystems::{ECOSYSTEMS, probed_names};
+use omg::provision::plan::HOOK_PLACES;
 use omg::schedule::fault::{FaultClass, Then};
 
 /// Marks a fenced example that is a whole graph file.
@@ -116,8 +118,14 @@ fn the_table_of_faults_is_the_programs() {
 #[test]
 fn closed_sets_are_named_whole() {
     let provisioning = read("docs/provisioning.md");
-    for word in MARKERS.iter().chain(&HOOK_PLACES) {
+    let causes = Cause::ALL.map(Cause::word);
+    for word in probed_names().into_iter().chain(HOOK_PLACES).chain(causes) {
         assert!(provisioning.contains(&format!("`{word}`")), "docs/provisioning.md does not name `{word}`");
+    }
+    for row in ECOSYSTEMS {
+        let (name, line) = (format!("| {} |", row.name), format!("`{}`", row.command));
+        assert!(provisioning.contains(&name), "docs/provisioning.md has no row `{name}`");
+        assert!(provisioning.contains(&line), "docs/provisioning.md does not give {line}");
     }
     let lanes = read("docs/lanes.md");
     for channel in CHANNELS {

@@ -9,10 +9,9 @@ use crate::cleanup::{GitSweeper, Policy, SweepRequest, Sweeper};
 use crate::ids::{IntentId, Leg};
 use crate::journal::replay::replay;
 use crate::journal::store::{self, Journal};
-use crate::provision::receipt;
 use crate::run::environment::of_git;
 use crate::run::seams::{Clock, SystemClock};
-use crate::run::sweep::{SWEEP_TIME, performed};
+use crate::run::sweep::{SWEEP_TIME, installed, performed};
 use crate::run::{RunError, leg};
 use crate::schedule::Fact;
 use crate::schedule::fact::Cleanup;
@@ -61,6 +60,7 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
     let worktrees: Arc<dyn Worktrees> = Arc::new(GitWorktrees::new(&environment));
     let repository = find_again(&*worktrees, of_run)?;
     let name = graph.lane(ix).name.clone();
+    let (rebuildable, provisioned) = installed(&dir, &name, record);
     let request = SweepRequest {
         run: file.run_id.clone(),
         lane: name.clone(),
@@ -70,9 +70,8 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
         branch_made_by_run: record.branch_made,
         rescued: dir.rescued(&name),
         policy: Policy::Discard,
-        rebuildable: receipt::load(&dir.lane(&name).join("receipt.json"))
-            .map(|receipt| receipt.made)
-            .unwrap_or_default(),
+        rebuildable,
+        provisioned,
         overlay: Vec::new(),
         ignored_is_needed: false,
         time: SWEEP_TIME,

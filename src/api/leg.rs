@@ -322,7 +322,7 @@ async fn leg_inside(
     let names = Names::of(&file.graph);
     let state = replay(&file.graph, &names, &records)
         .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() })?;
-    let start = LegStart {
+    let mut start = LegStart {
         leg: Leg(leg::last_leg(&records).0 + 1),
         generation,
         concurrency: concurrency(settings, &file.graph, options.concurrency),
@@ -331,6 +331,8 @@ async fn leg_inside(
         lanes_that_fit,
         retry_failed: options.retry_failed,
         retry_blocked: options.retry_blocked,
+        unfit: Vec::new(),
+        learned: Vec::new(),
         exits,
         pid: std::process::id(),
         build: BUILD.into(),
@@ -352,9 +354,13 @@ async fn leg_inside(
         ended: Default::default(),
         acquiring: Default::default(),
         jobs: Default::default(),
-        plans: Default::default(),
+        provisioned: Default::default(),
+        versions: Default::default(),
+        shared: Default::default(),
+        learned: settings.home.join("provision-times.json"),
         lanes: std::cell::RefCell::new(lanes),
     });
+    (start.unfit, start.learned) = stage.forecasts().await;
     let driver =
         Driver { stage, journal, state, names, answers: from_answers, panics: from_panics, asks, observer };
     let report = drive(driver, start).await;

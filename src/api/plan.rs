@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use super::Refusal;
 use super::start::Prepared;
 use crate::graph::Graph;
-use crate::graph::model::{NodeKind, On, Piece};
-use crate::ids::NodeIx;
-use crate::provision::plan::{HOOK_PLACES, Hook, Seen, plan};
-use crate::provision::receipt::probed;
+use crate::graph::model::{NodeKind, On, Piece, Provision};
+use crate::ids::{LaneIx, NodeIx};
+use crate::process::environment::Environment;
+use crate::provision::{Rung, Step};
+use crate::run::environment::Place;
+use crate::run::forecast::{Forecast, forecast};
 use crate::settings::Settings;
-use crate::worktree::{GitWorktrees, Worktrees};
+use crate::worktree::GitWorktrees;
 
 /// Returns a prepared run as lines for a person: lanes with their provisioning, then nodes in the
 /// order in which they would begin.
@@ -28,29 +30,16 @@ pub fn describe(settings: &Settings, prepared: &Prepared) -> Result<Vec<String>,
                 of_run.branch_of(&file.run_id, name),
                 of_run.path_of(name).display()
             ));
-            let base = of_run.base_of(name);
-            let mut names = probed(&graph.provision(ix).inputs);
-            names.extend(HOOK_PLACES.map(str::to_string));
-            let mut files = worktrees.files_at(repository, base, &names)?;
-            let hook = HOOK_PLACES.iter().find_map(|place| {
-                let file = files.remove(*place)?;
-                Some(Hook { place: place.to_string(), bytes: file.bytes, executable: file.executable })
-            });
-            let seen = Seen {
-                tracked: files.keys().cloned().collect(),
-                files: files.into_iter().map(|(name, file)| (name, file.bytes)).collect(),
-                hook,
-                stray_hook: None,
-            };
-            let plan = plan(&graph.provision(ix).choice, &seen);
-            match plan.display() {
-                Some(line) => lines.push(format!("  provisioned with `{line}` ({})", why(plan.rung))),
-                None => lines.push(format!(
-                    "  nothing to provision ({})",
-                    plan.reason.as_deref().unwrap_or("no command")
-                )),
-            }
-            lines.extend(plan.warnings.iter().map(|warning| format!("  {warning}")));
+            let provision = graph.provision(ix);
+            let forecast = forecast(
+                &worktrees,
+                repository,
+                of_run.base_of(name),
+                provision,
+                &of_run.path_of(name),
+                &environment_of(settings, prepared, ix),
+            )?;
+            lines.extend(of_provisioning(&forecast, provision).into_iter().map(|line| format!("  {line}")));
         }
     }
     for ix in launch_order(graph) {
@@ -59,12 +48,47 @@ pub fn describe(settings: &Settings, prepared: &Prepared) -> Result<Vec<String>,
     Ok(lines)
 }
 
-fn why(rung: crate::provision::Rung) -> &'static str {
-    match rung {
-        crate::provision::Rung::Explicit => "the graph says so",
-        crate::provision::Rung::Hook => "the repository's own hook at the base commit",
-        crate::provision::Rung::Detected => "detected by marker files",
-        crate::provision::Rung::Nothing => "nothing to do",
+/// Returns what the provisioning of a lane of a prepared run would see.
+fn environment_of(settings: &Settings, prepared: &Prepared, lane: LaneIx) -> Environment {
+    let parent = settings.environment.for_child(&prepared.file.pass_env);
+    let place = Place { file: &prepared.file, dir: &prepared.dir, parent: &parent, lanes: &[] };
+    place.of_provisioning(lane)
+}
+
+/// Returns what would be run to make a lane fit, why, and what is missing, one line each.
+pub fn of_provisioning(forecast: &Forecast, provision: &Provision) -> Vec<String> {
+    let plan = &forecast.plan;
+    let mut lines = Vec::new();
+    if let Some(path) = &provision.skip_if {
+        lines.push(format!("nothing is run where {path} is there already (`skip_if`)"));
+    }
+    match plan.steps.as_slice() {
+        [] => {
+            lines.push(format!("nothing to provision ({})", plan.reason.as_deref().unwrap_or("no command")))
+        }
+        steps => {
+            for step in steps {
+                lines.push(format!("provisioned with `{}` ({})", step.display(), why(plan.rung, step)));
+            }
+        }
+    }
+    if let Some(failure) = &forecast.unfit {
+        let cause = failure.verdict.cause;
+        lines.push(format!("missing: {} ({})", failure.detail, cause.hint()));
+    }
+    lines.extend(plan.warnings.clone());
+    lines
+}
+
+fn why(rung: Rung, step: &Step) -> String {
+    match (rung, step.row()) {
+        (Rung::Explicit, None) => "the graph says so".into(),
+        (Rung::Hook, _) => "the repository's own hook at the base commit".into(),
+        (Rung::Explicit | Rung::Detected | Rung::Nothing, Some(row)) => {
+            let marker = row.locks.first().or(row.manifests.first()).unwrap_or(&"its marker files");
+            format!("detected by marker files: {marker}")
+        }
+        (Rung::Detected | Rung::Nothing, None) => "detected by marker files".into(),
     }
 }
 

@@ -10,7 +10,7 @@ use super::find::Found;
 use super::leg::{Claimed, Ended, LegOptions, exit_code, find_again, readiness, run_leg};
 use crate::journal::replay::replay;
 use crate::journal::store;
-use crate::provision::plan::hex;
+use crate::provision::fingerprint::hex;
 use crate::run::{Observer, RunError, leg};
 use crate::schedule::fact::{EndState, RunStatus, StopReason};
 use crate::schedule::state::{Names, NodePhase, RunState};

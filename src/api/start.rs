@@ -15,7 +15,7 @@ use crate::graph::{Graph, Loaded, Trust, bind_inputs};
 use crate::ids::{RunId, is_ref_part};
 use crate::journal::runfile::{RepositoryFile, SCHEMA, SelectionFile};
 use crate::journal::{RunDir, RunFile};
-use crate::provision::plan::hex;
+use crate::provision::fingerprint::hex;
 use crate::run::{Observer, leg};
 use crate::settings::{BRANCH_TEMPLATE_DEFAULT, Settings};
 use crate::worktree::{GitWorktrees, Repository, Worktrees};

@@ -335,7 +335,7 @@ impl Looker<'_> {
                     match overlaid(tree, &path, &self.request.overlay) {
                         Overlaid::Unchanged => {}
                         Overlaid::Edited => drop(overlay.insert(path)),
-                        Overlaid::No => untracked += 1,
+                        Overlaid::No => untracked += u64::from(!self.is_installed(tree, &path)),
                     }
                 }
                 (b'!', _) => self.ignored(tree, path_of(&item[2..]), look, &mut overlay)?,
@@ -382,21 +382,28 @@ impl Looker<'_> {
         let path: PathBuf = path.components().collect();
         let mut files = Vec::new();
         list_files(tree, &path, &mut files).map_err(|error| format!("{}: {error}", path.display()))?;
-        let mut all_copied = true;
+        let mut all_known = true;
         for file in files {
             match overlaid(tree, &file, &self.request.overlay) {
                 Overlaid::Unchanged => {}
                 Overlaid::Edited => {
                     edited.insert(file);
-                    all_copied = false;
+                    all_known = false;
                 }
-                Overlaid::No => all_copied = false,
+                Overlaid::No => all_known &= self.is_installed(tree, &file),
             }
         }
-        if !all_copied {
+        if !all_known {
             look.ignored.push(path);
         }
         Ok(())
+    }
+
+    /// Returns whether the lane's installation made a file and it is as that left it, or lies in a folder
+    /// that can be made again.
+    fn is_installed(&self, tree: &Path, file: &Path) -> bool {
+        self.request.rebuildable.iter().any(|folder| file.starts_with(folder))
+            || overlaid(tree, file, &self.request.provisioned) == Overlaid::Unchanged
     }
 
     /// Returns the files whose edit a flag hides: `assume-unchanged`, or `skip-worktree`. One that is

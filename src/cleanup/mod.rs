@@ -29,14 +29,17 @@ pub enum Policy {
     Discard,
 }
 
-/// A file that the overlay copied into the lane.
+/// A file that omg had put into the lane: as long as it is what it was, it is nobody's work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OverlayFile {
+pub struct KnownFile {
     /// Its path in the lane.
     pub path: PathBuf,
-    /// The SHA-256 of what was copied, lower-case hex.
+    /// The SHA-256 of what it was, lower-case hex.
     pub sha256: String,
 }
+
+/// A file that the overlay copied into the lane.
+pub type OverlayFile = KnownFile;
 
 /// One lane to sweep, and all that the run knows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +60,10 @@ pub struct SweepRequest {
     pub rescued: PathBuf,
     /// What happens to work.
     pub policy: Policy,
-    /// What provisioning made and can make again; relative to the lane.
+    /// Folders that provisioning made and can make again; relative to the lane.
     pub rebuildable: Vec<PathBuf>,
+    /// Other files that it made.
+    pub provisioned: Vec<KnownFile>,
     /// What the overlay copied in.
     pub overlay: Vec<OverlayFile>,
     /// Whether a node of the lane passed while another is yet to pass.

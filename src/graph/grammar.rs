@@ -88,7 +88,7 @@ fn read_key(reader: &mut Reader<'_>, graph: &mut RawGraph, key: GraphKey, entry:
         GraphKey::Base => graph.base = reader.filled_text("`base`", value).map(|base| base.value),
         GraphKey::Lanes => graph.lanes = read_lanes(reader, &mut graph.later, value),
         GraphKey::Provision => {
-            graph.provision = read_provision(reader, &mut graph.later, value).unwrap_or_default();
+            graph.provision = read_provision(reader, value).unwrap_or_default();
         }
         GraphKey::Overlay => read_overlay(reader, &mut graph.later, entry),
         GraphKey::Preflight => {
@@ -257,7 +257,7 @@ fn read_lanes(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &Tree)
                 Some(LaneKey::Base) => {
                     lane.base = reader.filled_text(&what, &field.value).map(|base| base.value)
                 }
-                Some(LaneKey::Provision) => lane.provision = read_provision(reader, found, &field.value),
+                Some(LaneKey::Provision) => lane.provision = read_provision(reader, &field.value),
                 Some(LaneKey::Overlay) => read_overlay(reader, found, field),
                 Some(LaneKey::Ports) => {
                     later(found, "`ports`", field.at);
@@ -314,7 +314,7 @@ fn check_inner_path(reader: &mut Reader<'_>, what: &str, path: &At<String>) {
 }
 
 /// Reads a `provision` in any of its forms: a map, a command, `none`, or a list of steps.
-fn read_provision(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &Tree) -> Option<Provision> {
+fn read_provision(reader: &mut Reader<'_>, tree: &Tree) -> Option<Provision> {
     let Some(entries) = tree.entries() else {
         let choice = read_provision_choice(reader, "`provision`", tree)?;
         return Some(Provision { choice, ..Provision::default() });
@@ -348,19 +348,18 @@ fn read_provision(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &T
             }
             ProvisionKey::MaxParallel => provision.max_parallel = reader.positive(&what, value),
             ProvisionKey::Inputs => provision.inputs = read_inner_paths(reader, &what, value),
-            ProvisionKey::Roots => {
-                later(found, "`provision.roots`", entry.at);
-                read_inner_paths(reader, &what, value);
-            }
-            ProvisionKey::SkipIf | ProvisionKey::ReceiptFile => {
-                later(found, &what, entry.at);
-                if let Some(path) = reader.filled_text(&what, value) {
-                    check_inner_path(reader, &what, &path);
-                }
-            }
+            ProvisionKey::Roots => provision.roots = read_inner_paths(reader, &what, value),
+            ProvisionKey::SkipIf => provision.skip_if = read_inner_path(reader, &what, value),
+            ProvisionKey::ReceiptFile => provision.receipt_file = read_inner_path(reader, &what, value),
         }
     }
     Some(provision)
+}
+
+fn read_inner_path(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Option<String> {
+    let path = reader.filled_text(what, tree)?;
+    check_inner_path(reader, what, &path);
+    Some(path.value)
 }
 
 fn read_inner_paths(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Vec<String> {

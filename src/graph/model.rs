@@ -151,6 +151,15 @@ pub struct Provision {
     pub max_parallel: Option<NonZeroU32>,
     /// Further files, relative to the lane's root, that the fingerprint covers.
     pub inputs: Vec<String>,
+    /// Further folders, relative to the lane's root, whose marker files are looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<String>,
+    /// A folder in the lane that is trusted where it exists: then nothing is run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip_if: Option<String>,
+    /// Where a mirror of the receipt lies in the tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt_file: Option<String>,
 }
 
 impl Default for Provision {
@@ -162,6 +171,9 @@ impl Default for Provision {
             when: None,
             max_parallel: None,
             inputs: Vec::new(),
+            roots: Vec::new(),
+            skip_if: None,
+            receipt_file: None,
         }
     }
 }

@@ -1,18 +1,19 @@
-//! Carries a [`ProvisionPlan`] out: runs its steps, keeps their log, leaves a receipt.
-#![expect(clippy::disallowed_methods, reason = "writes the hook and the log's headings, looks up tools")]
+//! Carries the steps of a [`ProvisionPlan`] out, one after the other, and looks at what each has left.
+#![expect(clippy::disallowed_methods, reason = "writes the hook, reads logs, asks for locks")]
 
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jiff::Timestamp;
-
-use super::cause::{Cause, cause};
-use super::plan::{Hook, ProvisionPlan, Step, StepCommand, fingerprint};
-use super::receipt::{self, Receipt, probed, read_files};
+use super::cause::{Cause, DISK_FULL, Verdict, verdict, verdict_of_any};
+use super::ecosystem::{Alone, Ecosystem, Family};
+use super::look::{Hole, Witness, look};
+use super::mark::{candidates, is_real_below};
+use super::plan::{Hook, ProvisionPlan, Step, StepCommand, below};
+use super::receipt::{self, Installed};
 use crate::process::client::{end_of, start_of};
 use crate::process::environment::Environment;
 use crate::process::pauses::{Deadline, Pauses};
@@ -21,6 +22,8 @@ use crate::process::{JobEnd, JobStart, Spawner};
 
 /// Bytes of a log's tail that are journaled.
 const TAIL_MAX: u64 = 4096;
+/// Bytes of a step's output in which a cause is looked for.
+const SEARCHED_MAX: u64 = 1 << 20;
 /// Bytes that one provisioning try may write.
 const LOG_MAX: u64 = 1 << 28;
 /// Time between TERM and KILL: installers roll back on TERM, which takes them a moment (measured).
@@ -28,9 +31,10 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Installers of git hooks write the configuration that all worktrees share (measured with husky);
 /// these tell them not to.
-pub const HOOK_INSTALLERS_OFF: [(&str, &str); 5] = [
+pub const HOOK_INSTALLERS_OFF: [(&str, &str); 6] = [
     ("CAPTAINHOOK_DISABLE", "true"),
     ("HUSKY", "0"),
+    ("HUSKY_SKIP_INSTALL", "1"),
     ("LEFTHOOK", "0"),
     ("SKIP_INSTALL_SIMPLE_GIT_HOOKS", "1"),
     ("SKIP_SIMPLE_GIT_HOOKS", "1"),
@@ -49,20 +53,22 @@ pub struct Site {
     pub number: u32,
     /// What its processes see.
     pub environment: Environment,
+    /// Variables in it that the graph set: no row changes them.
+    pub own: BTreeSet<String>,
     /// The words before a command line.
     pub shell: Vec<String>,
     /// Longest time of the whole try.
     pub timeout: Duration,
-    /// Further files that the fingerprint covers.
-    pub inputs: Vec<String>,
-    /// The lock for steps that may not run side by side.
+    /// The lock for steps that damage a cache of the machine's side by side.
     pub cache_lock: PathBuf,
+    /// The lock for steps that write the repository's configuration.
+    pub repository_lock: PathBuf,
 }
 
 impl Site {
     /// Returns where the lane's receipt lies.
     pub fn receipt(&self) -> PathBuf {
-        self.folder.join("receipt.json")
+        self.folder.join(receipt::NAME)
     }
 
     /// Returns where this try's output goes.
@@ -78,8 +84,8 @@ pub struct Failure {
     pub cmd: Option<String>,
     /// Its exit status.
     pub exit_code: Option<i32>,
-    /// Why.
-    pub cause: Cause,
+    /// Why, and whether a repeat may end differently.
+    pub verdict: Verdict,
     /// What happened, for people.
     pub detail: String,
     /// The last of its output.
@@ -88,69 +94,155 @@ pub struct Failure {
     pub ended_by_us: bool,
 }
 
-/// Runs `plan` in a lane and returns its receipt, which is durable.
+impl Failure {
+    /// Returns a failure of which no process is the cause.
+    pub fn new(cause: Cause, cmd: Option<String>, detail: impl Into<String>) -> Failure {
+        Failure {
+            cmd,
+            exit_code: None,
+            verdict: cause.into(),
+            detail: detail.into(),
+            log_tail: String::new(),
+            ended_by_us: false,
+        }
+    }
+}
+
+/// What steps that all ended well left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// What proves each.
+    pub installed: Vec<Installed>,
+    /// What a person should know, one line each.
+    pub remarks: Vec<String>,
+}
+
+/// Who is told that a step begins, with its command.
+pub type Told<'a> = &'a dyn Fn(&str);
+
+/// Runs the steps of `plan` in a lane, and returns what proves that each did its work.
 ///
 /// `job` names each step's job and is told which one runs, so that it can be ended; where it names
-/// none, the act has been ended already and no further step begins. `now` is asked
-/// for the time at the start and at the end. Errors: the try that failed; no receipt is left then.
-pub async fn apply(
+/// none, the act has been ended already and no further step begins. Errors: the step that failed.
+pub async fn run(
     plan: &ProvisionPlan,
     site: &Site,
     spawner: &dyn Spawner,
     job: &dyn Fn(usize) -> Option<String>,
-    now: &dyn Fn() -> Timestamp,
-) -> Result<Receipt, Failure> {
-    let start = now();
-    let harness = |detail: String| Failure {
-        cmd: plan.display(),
-        exit_code: None,
-        cause: Cause::Unknown,
-        detail,
-        log_tail: String::new(),
-        ended_by_us: false,
+    told: Told<'_>,
+) -> Result<Ran, Failure> {
+    let ended = || Failure {
+        ended_by_us: true,
+        ..Failure::new(Cause::Killed, plan.display(), "it was ended before it began")
     };
-    fs::create_dir_all(&site.folder).map_err(|error| harness(error.to_string()))?;
-    receipt::withdraw(&site.receipt(), &site.git_dir).map_err(|error| harness(error.to_string()))?;
-    let ended = || Failure { ended_by_us: true, ..harness("it was ended before it began".into()) };
+    let harness = |detail: String| Failure::new(Cause::Unknown, plan.display(), detail);
+    let mut ran = Ran::default();
     let mut spent = Duration::ZERO;
     for (at, step) in plan.steps.iter().enumerate() {
-        let _one = match step.one_at_a_time {
-            true => Some(lock(site, spawner.pauses(), &|| job(at).is_none()).await.map_err(|unlocked| {
-                match unlocked {
+        let place = match step.alone() {
+            Alone::No => None,
+            Alone::Cache => Some(&site.cache_lock),
+            Alone::Repository => Some(&site.repository_lock),
+        };
+        let _one = match place {
+            Some(place) => {
+                let is_ended = || job(at).is_none();
+                let waiting = lock(place, site.timeout, spawner.pauses(), &is_ended);
+                Some(waiting.await.map_err(|unlocked| match unlocked {
                     Unlocked::Ended => ended(),
-                    Unlocked::TimeOver => Failure {
-                        cause: Cause::Timeout,
-                        ..harness("another install held the package cache for too long".into())
-                    },
-                    Unlocked::Io(error) => harness(error.to_string()),
-                }
-            })?),
-            false => None,
+                    Unlocked::TimeOver => Failure::new(
+                        Cause::Timeout,
+                        plan.display(),
+                        "another install held its lock for too long",
+                    ),
+                    Unlocked::Io(error) => harness(format!("{}: {error}", place.display())),
+                })?)
+            }
+            None => None,
         };
         // Waiting for others takes nothing from its own time.
         let deadline = spawner.pauses().deadline(site.timeout.saturating_sub(spent));
         let Some(job) = job(at) else { return Err(ended()) };
         let begun = tokio::time::Instant::now();
-        run_step(step, site, spawner, job, &deadline).await?;
+        told(&step.display());
+        let from = fs::metadata(site.log()).map_or(0, |meta| meta.len());
+        run_step(step, site, spawner, job, &deadline, from).await?;
         spent += begun.elapsed();
+        let output = written(&site.log(), from, SEARCHED_MAX);
+        ran.remarks.extend(remarks(step, &output));
+        ran.installed.push(proved(plan, step, site, &output).await?);
     }
-    let names = probed(&site.inputs);
-    let files = read_files(&site.root, &names);
-    let made = dependency_folders(&site.root);
-    let end = now();
-    let receipt = Receipt {
-        cmd: plan.display(),
-        exit_code: (!plan.steps.is_empty()).then_some(0),
-        at: end,
-        duration_ms: (end.as_millisecond() - start.as_millisecond()).max(0) as u64,
-        fingerprint: fingerprint(plan, &names, &files, &site.root.to_string_lossy()),
-        rung: plan.rung,
-        reason: plan.reason.clone(),
-        inputs: names,
-        made,
+    Ok(ran)
+}
+
+/// Returns what proves that a step which ended with 0 did its work. Errors: it did not.
+async fn proved(plan: &ProvisionPlan, step: &Step, site: &Site, output: &str) -> Result<Installed, Failure> {
+    let failure = |cause: Cause, detail: String| Failure {
+        exit_code: Some(0),
+        log_tail: tail(&site.log()),
+        ..Failure::new(cause, Some(step.display()), detail)
     };
-    receipt::save(&receipt, &site.receipt(), &site.git_dir).map_err(|error| harness(error.to_string()))?;
-    Ok(receipt)
+    let line = step.display();
+    if let Some(said) = DISK_FULL.iter().find(|text| output.contains(**text)) {
+        return Err(failure(Cause::DiskFull, format!("`{line}` ended with 0 and says {said}")));
+    }
+    let root = site.root.join(&step.root);
+    let Some(row) = step.row() else {
+        let here = candidates(plan).into_iter().filter(|folder| is_real_below(&site.root, Path::new(folder)));
+        return Ok(Installed {
+            root: String::new(),
+            by: line,
+            folders: here.collect(),
+            witnesses: Vec::new(),
+        });
+    };
+    let incomplete = |hole: String| failure(Cause::Incomplete, format!("`{line}` ended with 0, and {hole}"));
+    if let Some(mark) = row.mark.filter(|mark| fs::symlink_metadata(root.join(mark)).is_err()) {
+        return Err(incomplete(format!("{} is not there", below(&step.root, mark))));
+    }
+    let place = root.clone();
+    let seen =
+        tokio::task::spawn_blocking(move || look_at(row, &place).map_err(|hole| hole.to_string())).await;
+    let seen = seen.unwrap_or_else(|error| Err(error.to_string()));
+    let witnesses = seen.map_err(incomplete)?;
+    let folders = row.folders.iter().filter(|folder| is_real_below(&root, Path::new(folder)));
+    Ok(Installed {
+        root: step.root.clone(),
+        by: line,
+        folders: folders.map(|folder| folder.to_string()).collect(),
+        witnesses,
+    })
+}
+
+/// Bytes of a lockfile below which it names no package: each has a version and more.
+const NAMES_NONE: u64 = 64;
+
+/// Returns what proves the work of a row at `root`. A lockfile that names no package, or that its tool can't
+/// have read, leaves nothing to be looked for.
+fn look_at(row: &Ecosystem, root: &Path) -> Result<Vec<Witness>, Hole> {
+    let is_short = |lock: &&str| fs::metadata(root.join(lock)).is_ok_and(|meta| meta.len() < NAMES_NONE);
+    if row.family == Family::Node && row.locks.iter().any(|lock| is_short(&lock)) {
+        return Ok(Vec::new());
+    }
+    match look(row.look, root) {
+        Err(Hole::Unreadable { path, .. }) if row.locks.iter().any(|lock| path == Path::new(lock)) => {
+            Ok(Vec::new())
+        }
+        seen => seen,
+    }
+}
+
+/// Returns what a step said that a person should know.
+fn remarks(step: &Step, output: &str) -> Vec<String> {
+    let of_row = step.row().map_or(&[][..], |row| row.remarks);
+    of_row
+        .iter()
+        .filter_map(|(text, advice)| {
+            let line = output.lines().find(|line| line.contains(text))?;
+            let plain = line.trim_matches(|c: char| !c.is_alphanumeric() && c != '.');
+            Some(format!("`{}` says \"{plain}\": {advice}", step.display()))
+        })
+        .collect()
 }
 
 async fn run_step(
@@ -159,28 +251,23 @@ async fn run_step(
     spawner: &dyn Spawner,
     job: String,
     deadline: &Deadline,
+    from: u64,
 ) -> Result<(), Failure> {
-    let failure = |cause: Cause, exit_code: Option<i32>, detail: String| Failure {
-        cmd: Some(step.display().to_string()),
+    let failure = |verdict: Verdict, exit_code: Option<i32>, detail: String| Failure {
+        cmd: Some(step.display()),
         exit_code,
-        cause,
+        verdict,
         detail,
         log_tail: tail(&site.log()),
         ended_by_us: false,
     };
-    if let Some(tool) = step.tool
-        && !is_on_path(tool, &site.environment)
-    {
-        let detail = format!("`{tool}` is not on the PATH, and `{}` needs it", step.display());
-        return Err(failure(Cause::ToolMissing, None, detail));
-    }
-    let argv = argv(step, site).map_err(|error| failure(Cause::Unknown, None, error.to_string()))?;
-    let mut environment = site.environment.clone();
+    let argv = argv(step, site).map_err(|error| failure(Cause::Unknown.into(), None, error.to_string()))?;
+    let mut environment = environment_of(step, site);
     environment.set("OMG_JOB", &job);
     let spec = JobSpec {
         job: job.clone(),
         argv,
-        cwd: site.root.clone(),
+        cwd: site.root.join(&step.root),
         environment,
         log: site.log(),
         result: None,
@@ -189,17 +276,19 @@ async fn run_step(
         output_max: LOG_MAX,
         grace_ms: GRACE.as_millis() as u64,
     };
+    let lost = || Failure {
+        ended_by_us: true,
+        ..failure(Cause::Killed.into(), None, "its supervisor is gone".to_string())
+    };
     let started = spawner.start(spec);
     match start_of(started.started).await {
         JobStart::Started { .. } => {}
         JobStart::NotStarted { reason, disk_full } => {
             let cause = if disk_full { Cause::DiskFull } else { Cause::Unknown };
-            return Err(failure(cause, None, format!("`{}` could not be started: {reason}", step.display())));
+            let detail = format!("`{}` could not be started: {reason}", step.display());
+            return Err(failure(cause.into(), None, detail));
         }
-        JobStart::SupervisorLost => {
-            let detail = "its supervisor is gone".to_string();
-            return Err(Failure { ended_by_us: true, ..failure(Cause::Killed, None, detail) });
-        }
+        JobStart::SupervisorLost => return Err(lost()),
     }
     let mut ended = std::pin::pin!(end_of(started.ended));
     let (end, timed_out) = tokio::select! {
@@ -210,43 +299,54 @@ async fn run_step(
             (ended.await, true)
         }
     };
-    let exit = match end {
-        JobEnd::Exited(exit) => exit,
-        JobEnd::SupervisorLost => {
-            let detail = "its supervisor is gone".to_string();
-            return Err(Failure { ended_by_us: true, ..failure(Cause::Killed, None, detail) });
-        }
-    };
-    match judge(step, &exit, timed_out, site) {
+    let JobEnd::Exited(exit) = end else { return Err(lost()) };
+    match judge(step, &exit, timed_out, site, from) {
         None => Ok(()),
-        Some((cause, detail)) => Err(Failure {
+        Some((verdict, detail)) => Err(Failure {
             ended_by_us: exit.ended_by_us && !timed_out && !exit.output_overflow,
-            ..failure(cause, exit.code, detail)
+            ..failure(verdict, exit.code, detail)
         }),
     }
 }
 
+/// Returns what a step's processes see: a row's own variables go in where the graph does not say otherwise.
+fn environment_of(step: &Step, site: &Site) -> Environment {
+    let mut environment = site.environment.clone();
+    let Some(row) = step.row() else { return environment };
+    for name in row.unset.iter().filter(|name| !site.own.contains(**name)) {
+        environment.remove(name);
+    }
+    for (name, value) in row.set.iter().filter(|(name, _)| !site.own.contains(*name)) {
+        environment.set(*name, *value);
+    }
+    environment
+}
+
 /// Returns why a step that ended like this failed; `None` where it did not.
-fn judge(step: &Step, exit: &JobExit, timed_out: bool, site: &Site) -> Option<(Cause, String)> {
+fn judge(step: &Step, exit: &JobExit, timed_out: bool, site: &Site, from: u64) -> Option<(Verdict, String)> {
     let line = step.display();
     if timed_out {
         let seconds = site.timeout.as_secs_f64();
-        return Some((Cause::Timeout, format!("`{line}` did not end in {seconds} s")));
+        return Some((Cause::Timeout.into(), format!("`{line}` did not end in {seconds} s")));
     }
     if exit.disk_full {
-        return Some((Cause::DiskFull, format!("no space for the output of `{line}`")));
+        return Some((Cause::DiskFull.into(), format!("no space for the output of `{line}`")));
     }
-    match (exit.code, exit.signal) {
-        (Some(0), _) => None,
-        (code, signal) => {
-            let how = match (code, signal) {
-                (Some(code), _) => format!("exit {code}"),
-                (None, Some(signal)) => format!("signal {signal}"),
-                (None, None) => "no status".to_string(),
-            };
-            Some((cause(code, &tail(&site.log()), step.is_opaque()), format!("`{line}` ended with {how}")))
-        }
+    if exit.output_overflow {
+        return Some((Cause::ScriptFailed.into(), format!("`{line}` wrote more than {} MiB", LOG_MAX >> 20)));
     }
+    let how = match (exit.code, exit.signal) {
+        (Some(0), _) => return None,
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "no status".to_string(),
+    };
+    let output = written(&site.log(), from, SEARCHED_MAX);
+    let verdict = match step.row() {
+        Some(row) => verdict(exit.code, &output, row.says, false),
+        None => verdict_of_any(exit.code, &output),
+    };
+    Some((verdict, format!("`{line}` ended with {how}")))
 }
 
 fn argv(step: &Step, site: &Site) -> io::Result<Vec<Text>> {
@@ -255,7 +355,7 @@ fn argv(step: &Step, site: &Site) -> io::Result<Vec<Text>> {
     };
     Ok(match &step.command {
         StepCommand::Line(text) => line(&site.shell, text),
-        StepCommand::Ours(text) => line(&["sh".to_string(), "-c".to_string()], text),
+        StepCommand::Ours(row) => line(&["sh".to_string(), "-c".to_string()], row.command),
         StepCommand::Hook(hook) => {
             let place = write_hook(hook, &site.folder)?;
             let place = Text::from(place.as_os_str());
@@ -273,53 +373,33 @@ fn write_hook(hook: &Hook, folder: &Path) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Returns whether a program is found on the `PATH` of `environment`.
-pub fn is_on_path(program: &str, environment: &Environment) -> bool {
-    let path = environment.get("PATH").unwrap_or(OsStr::new("/usr/bin:/bin"));
-    std::env::split_paths(path).any(|folder| {
-        fs::metadata(folder.join(program))
-            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-    })
-}
-
 /// Returns the last of a log as text, cut at a line start.
 pub fn tail(log: &Path) -> String {
-    let Ok(bytes) = read_last(log, TAIL_MAX) else { return String::new() };
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    match (bytes.len() as u64 >= TAIL_MAX, text.split_once('\n')) {
+    let text = written(log, 0, TAIL_MAX);
+    match (text.len() as u64 >= TAIL_MAX, text.split_once('\n')) {
         (true, Some((_, rest))) => rest.to_string(),
         (true, None) | (false, _) => text,
     }
 }
 
-fn read_last(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+/// Returns what a log holds from byte `from` on, the last `most` bytes of it.
+fn written(log: &Path, from: u64, most: u64) -> String {
     use std::io::{Read, Seek, SeekFrom};
-    let mut file = fs::File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = fs::File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(from.max(length.saturating_sub(most))))?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// Returns the folders at a lane's root that hold nothing but what an install puts there, and can be
-/// made again. Any other folder may come to hold what a node makes, so it is never listed.
-fn dependency_folders(root: &Path) -> Vec<PathBuf> {
-    let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
-    let mut found = Vec::new();
-    if is_folder(&root.join("node_modules")) {
-        found.push(PathBuf::from("node_modules"));
-    }
-    if is_folder(&root.join(".venv")) && root.join(".venv/pyvenv.cfg").is_file() {
-        found.push(PathBuf::from(".venv"));
-    }
-    found
-}
-
-/// How often the lock of a package cache is tried for.
+/// How often the lock of an installer is tried for.
 const LOCK_TICK: Duration = Duration::from_millis(50);
 
-/// Why the lock of a package cache was not had.
+/// Why a lock was not had.
 enum Unlocked {
     /// The act was ended meanwhile.
     Ended,
@@ -329,14 +409,19 @@ enum Unlocked {
     Io(io::Error),
 }
 
-/// Waits for the lock of the package caches and holds it until the returned file is dropped.
-async fn lock(site: &Site, pauses: &Pauses, ended: &dyn Fn() -> bool) -> Result<fs::File, Unlocked> {
-    if let Some(folder) = site.cache_lock.parent() {
+/// Waits for a lock and holds it until the returned file is dropped.
+async fn lock(
+    place: &Path,
+    most: Duration,
+    pauses: &Pauses,
+    ended: &dyn Fn() -> bool,
+) -> Result<fs::File, Unlocked> {
+    if let Some(folder) = place.parent() {
         fs::create_dir_all(folder).map_err(Unlocked::Io)?;
     }
-    let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(&site.cache_lock);
+    let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(place);
     let file = file.map_err(Unlocked::Io)?;
-    let deadline = pauses.deadline(site.timeout);
+    let deadline = pauses.deadline(most);
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),

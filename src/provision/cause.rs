@@ -4,7 +4,7 @@
 /// Why a provisioning try failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A program is not there.
+    /// A program is not there, or is not the one that the repository asks for.
     ToolMissing,
     /// A registry could not be reached.
     Network,
@@ -20,11 +20,33 @@ pub enum Cause {
     LockMismatch,
     /// A signal that was not ours.
     Killed,
+    /// It ended well and left half an installation, or none.
+    Incomplete,
+    /// It changed files that git tracks.
+    TrackedChanged,
+    /// Something outside the lane would be used or changed in its place.
+    NotIsolated,
     /// Anything else.
     Unknown,
 }
 
 impl Cause {
+    /// Every cause.
+    pub const ALL: [Cause; 12] = [
+        Cause::ToolMissing,
+        Cause::Network,
+        Cause::Auth,
+        Cause::DiskFull,
+        Cause::Timeout,
+        Cause::ScriptFailed,
+        Cause::LockMismatch,
+        Cause::Killed,
+        Cause::Incomplete,
+        Cause::TrackedChanged,
+        Cause::NotIsolated,
+        Cause::Unknown,
+    ];
+
     /// Returns the word for it in the journal.
     pub fn word(self) -> &'static str {
         match self {
@@ -36,90 +58,319 @@ impl Cause {
             Cause::ScriptFailed => "script-failed",
             Cause::LockMismatch => "lock-mismatch",
             Cause::Killed => "killed",
+            Cause::Incomplete => "incomplete",
+            Cause::TrackedChanged => "tracked-changed",
+            Cause::NotIsolated => "not-isolated",
             Cause::Unknown => "unknown",
         }
     }
 
-    /// Returns whether a repeat may end differently.
+    /// Returns whether a repeat may end differently, where the text does not say so itself.
     pub fn may_be_transient(self) -> bool {
         match self {
-            Cause::Network | Cause::Timeout | Cause::ScriptFailed | Cause::Killed | Cause::Unknown => true,
-            Cause::ToolMissing | Cause::Auth | Cause::DiskFull | Cause::LockMismatch => false,
+            Cause::Network
+            | Cause::Timeout
+            | Cause::ScriptFailed
+            | Cause::Killed
+            | Cause::Incomplete
+            | Cause::Unknown => true,
+            Cause::ToolMissing
+            | Cause::Auth
+            | Cause::DiskFull
+            | Cause::LockMismatch
+            | Cause::TrackedChanged
+            | Cause::NotIsolated => false,
+        }
+    }
+
+    /// Returns the way out, in one line.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Cause::ToolMissing => "install it, or put it on the PATH; `omg doctor` lists what is missing",
+            Cause::Network => "see that the registry can be reached, then `omg resume --retry-blocked`",
+            Cause::Auth => "log in to the registry, or name its token in `pass_env`",
+            Cause::DiskFull => "make room, then `omg resume --retry-blocked`",
+            Cause::Timeout => "a larger `provision.timeout` gives it longer",
+            Cause::ScriptFailed => "its log says why; then `omg resume --retry-blocked`",
+            Cause::LockMismatch => "bring manifest and lockfile into line and commit both",
+            Cause::Killed => {
+                "something outside ended it: see memory limits, then `omg resume --retry-blocked`"
+            }
+            Cause::Incomplete => "its log may say why; a cache may be damaged",
+            Cause::TrackedChanged => "commit what it makes, or have git ignore it",
+            Cause::NotIsolated => "move lanes elsewhere with `--worktree-root`",
+            Cause::Unknown => "its log may say why; then `omg resume --retry-blocked`",
         }
     }
 }
 
-/// Texts that tools print, first match wins (provisioning.md, measured with npm 11, pnpm 9 to 12,
-/// yarn 1 and 4, bun 1.4, uv 0.13, pip 23, cargo 1.95).
-const TEXTS: [(&str, Cause); 34] = [
-    ("ENOSPC", Cause::DiskFull),
-    ("No space left on device", Cause::DiskFull),
-    ("os error 28", Cause::DiskFull),
-    ("Disk quota exceeded", Cause::DiskFull),
-    ("ERR_PNPM_OUTDATED_LOCKFILE", Cause::LockMismatch),
-    ("can only install packages when your package.json and package-lock.json", Cause::LockMismatch),
-    ("YN0028", Cause::LockMismatch),
-    ("Your lockfile needs to be updated", Cause::LockMismatch),
-    ("lockfile is frozen", Cause::LockMismatch),
-    ("needs to be updated, but `--locked` was provided", Cause::LockMismatch),
-    ("because --locked was passed", Cause::LockMismatch),
-    ("changed significantly since", Cause::LockMismatch),
-    ("E401", Cause::Auth),
-    ("E403", Cause::Auth),
-    ("401 Unauthorized", Cause::Auth),
-    ("403 Forbidden", Cause::Auth),
-    ("ECONNREFUSED", Cause::Network),
-    ("ECONNRESET", Cause::Network),
-    ("ENOTFOUND", Cause::Network),
-    ("EAI_AGAIN", Cause::Network),
-    ("ETIMEDOUT", Cause::Network),
-    ("ENOTCACHED", Cause::Network),
-    ("ConnectionRefused", Cause::Network),
-    ("Connection refused", Cause::Network),
-    ("NewConnectionError", Cause::Network),
-    ("ProxyError", Cause::Network),
-    ("trouble with your network", Cause::Network),
-    ("Network connectivity is disabled", Cause::Network),
-    ("Could not connect", Cause::Network),
-    ("Could not resolve host", Cause::Network),
-    ("npm error command failed", Cause::ScriptFailed),
-    ("ELIFECYCLE", Cause::ScriptFailed),
-    ("postinstall: Failed", Cause::ScriptFailed),
-    ("Failed to build", Cause::ScriptFailed),
+/// A text by which a tool says why it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Says {
+    /// Part of what it prints.
+    pub text: &'static str,
+    /// What that means.
+    pub cause: Cause,
+    /// Whether a repeat may end differently.
+    pub again: bool,
+}
+
+impl Says {
+    /// Returns a text after which a repeat would end the same.
+    pub const fn once(text: &'static str, cause: Cause) -> Says {
+        Says { text, cause, again: false }
+    }
+
+    /// Returns a text after which a repeat may end differently.
+    pub const fn again(text: &'static str, cause: Cause) -> Says {
+        Says { text, cause, again: true }
+    }
+}
+
+/// A full disk, in every tool's words.
+pub const DISK_FULL: [&str; 4] = ["ENOSPC", "No space left on device", "os error 28", "Disk quota exceeded"];
+
+/// What tools of several kinds print, asked after the tool's own row.
+pub const EVERYWHERE: &[Says] = &[
+    Says::again("503 Service Unavailable", Cause::Network),
+    Says::again("502 Bad Gateway", Cause::Network),
+    Says::again("429 Too Many Requests", Cause::Network),
+    Says::once("401 Unauthorized", Cause::Auth),
+    Says::once("403 Forbidden", Cause::Auth),
+    Says::once("npm error code E401", Cause::Auth),
+    Says::once("npm error code E403", Cause::Auth),
+    Says::once("HTTP Error 401", Cause::Auth),
+    Says::once("HTTP error 403", Cause::Auth),
+    Says::once("could not read Username", Cause::Auth),
+    Says::once("Permission denied (publickey", Cause::Auth),
+    Says::again("ECONNREFUSED", Cause::Network),
+    Says::again("ECONNRESET", Cause::Network),
+    Says::again("ENOTFOUND", Cause::Network),
+    Says::again("EAI_AGAIN", Cause::Network),
+    Says::again("ETIMEDOUT", Cause::Network),
+    Says::again("Connection refused", Cause::Network),
+    Says::again("Connection reset", Cause::Network),
+    Says::again("Connection timed out", Cause::Network),
+    Says::again("Temporary failure in name resolution", Cause::Network),
+    Says::again("Could not resolve host", Cause::Network),
+    Says::again("Network is unreachable", Cause::Network),
 ];
 
-/// Returns the cause of a try that ended with `code` or by a signal, with `tail` as the last of its
-/// output; `opaque` says that a person wrote the command.
-pub fn cause(code: Option<i32>, tail: &str, opaque: bool) -> Cause {
-    if let Some((_, cause)) = TEXTS.iter().find(|(text, _)| tail.contains(text)) {
-        return *cause;
+/// What became of a try that did not end well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Why.
+    pub cause: Cause,
+    /// Whether a repeat may end differently.
+    pub again: bool,
+}
+
+impl From<Cause> for Verdict {
+    fn from(cause: Cause) -> Verdict {
+        Verdict { cause, again: cause.may_be_transient() }
+    }
+}
+
+/// Returns the verdict on a try that ended with `code` or by a signal, with `tail` as what it
+/// printed. `says` are the tool's own words; `opaque` says that a person wrote the command.
+pub fn verdict(code: Option<i32>, tail: &str, says: &[Says], opaque: bool) -> Verdict {
+    if DISK_FULL.iter().any(|text| tail.contains(text)) {
+        return Cause::DiskFull.into();
+    }
+    // A tool may speak of its network before it says that it was refused (measured with yarn 1), so what
+    // no repeat mends comes first.
+    let said = |again: bool| {
+        let mut all = says.iter().chain(EVERYWHERE).filter(|says| says.again == again);
+        all.find(|says| tail.contains(says.text))
+    };
+    if let Some(said) = said(false).or_else(|| said(true)) {
+        return Verdict { cause: said.cause, again: said.again };
     }
     match code {
-        None => Cause::Killed,
-        Some(126 | 127) => Cause::ToolMissing,
-        Some(_) if opaque => Cause::ScriptFailed,
-        Some(_) => Cause::Unknown,
+        None => Cause::Killed.into(),
+        Some(126 | 127) => Cause::ToolMissing.into(),
+        Some(_) if opaque => Cause::ScriptFailed.into(),
+        Some(_) => Cause::Unknown.into(),
     }
+}
+
+/// Returns the verdict on a command that a person wrote: it may call any tool, so every row's words count.
+pub fn verdict_of_any(code: Option<i32>, tail: &str) -> Verdict {
+    let all: Vec<Says> = super::ecosystems::ECOSYSTEMS.iter().flat_map(|row| row.says).copied().collect();
+    verdict(code, tail, &all, true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provision::ecosystems::ecosystem;
 
+    /// `row` names the tool; `""` stands for a command that a person wrote.
     #[track_caller]
-    fn check(code: Option<i32>, tail: &str, opaque: bool, expected: Cause) {
-        assert_eq!(cause(code, tail, opaque), expected);
+    fn check(row: &str, code: Option<i32>, text: &str, cause: Cause, again: bool) {
+        let found = match row {
+            "" => verdict_of_any(code, text),
+            name => verdict(code, text, ecosystem(name).unwrap().says, false),
+        };
+        assert_eq!(found, Verdict { cause, again }, "{row}: {text}");
     }
 
     #[test]
-    fn text_comes_before_the_code() {
-        check(Some(1), "npm error code ECONNREFUSED", false, Cause::Network);
-        check(Some(127), "npm error command failed\nsh: 1: tsc: not found", false, Cause::ScriptFailed);
-        check(Some(2), "No space left on device (os error 28)", false, Cause::DiskFull);
-        check(Some(127), "sh: 1: pnpm: not found", true, Cause::ToolMissing);
-        check(Some(9), "", true, Cause::ScriptFailed);
-        check(Some(9), "", false, Cause::Unknown);
-        check(None, "", true, Cause::Killed);
-        check(Some(1), "ERR_PNPM_OUTDATED_LOCKFILE  Cannot install", false, Cause::LockMismatch);
+    fn manifest_and_lockfile_at_odds() {
+        for (row, code, text) in [
+            (
+                "npm",
+                1,
+                "npm error code EUSAGE\nnpm error\nnpm error `npm ci` can only install packages when your package.json and package-lock.json or npm-shrinkwrap.json are in sync.",
+            ),
+            (
+                "pnpm",
+                1,
+                " ERR_PNPM_OUTDATED_LOCKFILE  Cannot install with \"frozen-lockfile\" because pnpm-lock.yaml is not up to date",
+            ),
+            ("pnpm", 1, "[ERR_PNPM_OUTDATED_LOCKFILE] Cannot install"),
+            (
+                "yarn",
+                1,
+                "error Your lockfile needs to be updated, but yarn was run with `--frozen-lockfile`.",
+            ),
+            (
+                "yarn-berry",
+                1,
+                "YN0028: │ The lockfile would have been modified by this install, which is explicitly forbidden.",
+            ),
+            (
+                "bun",
+                1,
+                "error: lockfile had changes, but lockfile is frozen\nnote: dependencies in package.json changed since bun.lock was saved",
+            ),
+            ("deno", 1, "error: The lockfile is out of date."),
+            ("uv", 1, "error: The lockfile at `uv.lock` needs to be updated, but `--locked` was provided."),
+            (
+                "poetry",
+                1,
+                "Error: pyproject.toml changed significantly since poetry.lock was last generated. Run `poetry lock` to fix the lock file.",
+            ),
+            ("pdm", 1, "Lock file hash doesn't match pyproject.toml, packages may be outdated"),
+            ("pipenv", 1, "Pipfile.lock is out-of-date. Run $ pipenv lock to update."),
+            ("pip", 1, "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE."),
+            (
+                "cargo",
+                101,
+                "error: the lock file Cargo.lock needs to be updated but --locked was passed to prevent this\nerror: cannot update the lock file Cargo.lock because --locked was passed to prevent this",
+            ),
+            ("go", 1, "missing go.sum entry for module providing package"),
+            (
+                "bundler",
+                16,
+                "The gemspecs for path gems changed, but the lockfile can't be updated because frozen mode is set",
+            ),
+            ("composer", 4, "Required package \"a/b\" is not present in the lock file."),
+            ("mix", 1, "** (Mix) Your mix.lock is out of date and must be updated"),
+            ("dotnet", 1, "error NU1004: The packages lock file is inconsistent"),
+            (
+                "",
+                1,
+                "npm error `npm ci` can only install packages when your package.json and package-lock.json",
+            ),
+        ] {
+            check(row, Some(code), text, Cause::LockMismatch, false);
+        }
+    }
+
+    #[test]
+    fn registries_that_do_not_answer() {
+        for (row, code, text) in [
+            ("npm", 1, "npm error code ECONNREFUSED\nnpm error If you are behind a proxy"),
+            ("npm", 1, "npm error code E503\nnpm error 503 Service Unavailable - GET"),
+            ("pnpm", 1, " ECONNREFUSED  request to"),
+            (
+                "pnpm",
+                1,
+                "✗ Lockfile failed supply-chain policy check\n[ERR_PNPM_META_FETCH_FAIL] GET: fetch failed",
+            ),
+            ("pnpm", 1, " ERR_PNPM_FETCH_503  GET: Service Unavailable - 503"),
+            ("yarn", 1, "error Error: connect ECONNREFUSED 127.0.0.1:9"),
+            ("yarn", 1, "Request failed \"503 Service Unavailable\""),
+            ("yarn-berry", 1, "YN0001: │ RequestError: connect ECONNREFUSED"),
+            ("yarn-berry", 1, "YN0035: │ The registry appears to be down\nYN0035: │   Response Code: 503"),
+            ("bun", 1, "error: ConnectionRefused downloading tarball"),
+            ("uv", 2, "error sending request for url\ntcp connect error\nConnection refused (os error 111)"),
+            ("uv", 1, "Network connectivity is disabled"),
+            ("poetry", 1, "All attempts to connect to the server failed."),
+            (
+                "pip",
+                1,
+                "WARNING: Retrying after connection broken by 'NewConnectionError'\nERROR: No matching distribution found for a",
+            ),
+            ("cargo", 101, "error: failed to download from\nCaused by: Could not connect to server"),
+            ("go", 1, "dial tcp: lookup proxy: no such host"),
+            ("git-submodules", 1, "fatal: Could not read from remote repository."),
+            ("", 2, "curl: (6) Could not resolve host: example.invalid"),
+        ] {
+            check(row, Some(code), text, Cause::Network, true);
+        }
+    }
+
+    #[test]
+    fn registries_that_refuse() {
+        for (row, code, text) in [
+            ("npm", 1, "npm error code E401\nnpm error 401 Unauthorized - GET"),
+            ("npm", 1, "npm error code E403\nnpm error 403 403 Forbidden - GET"),
+            ("pnpm", 1, " ERR_PNPM_FETCH_401  GET: Unauthorized - 401"),
+            ("pnpm", 1, "[ERR_PNPM_FETCH_403] GET: Forbidden - 403"),
+            (
+                "yarn",
+                1,
+                "There appears to be trouble with your network connection. Retrying...\nRequest failed \"401 Unauthorized\"",
+            ),
+            ("yarn-berry", 1, "YN0041: │ a@npm:1: Invalid authentication (as an anonymous user)"),
+            ("yarn-berry", 1, "YN0035: │   Response Code: 403 (Forbidden)"),
+            ("bun", 1, "error: GET http://localhost/a.tgz - 401\n"),
+            ("uv", 2, "HTTP status client error (401 Unauthorized)"),
+            ("", 128, "fatal: could not read Username for 'https://localhost': terminal prompts disabled"),
+        ] {
+            check(row, Some(code), text, Cause::Auth, false);
+        }
+    }
+
+    #[test]
+    fn a_full_disk_comes_before_all_else() {
+        for (row, code, text) in [
+            ("npm", 1, "npm error code ENOSPC\nnpm error command failed"),
+            ("uv", 2, "No space left on device (os error 28)"),
+            ("", 1, "cp: error writing: Disk quota exceeded"),
+        ] {
+            check(row, Some(code), text, Cause::DiskFull, false);
+        }
+    }
+
+    #[test]
+    fn scripts_tools_and_the_rest() {
+        check("npm", Some(127), "npm error command failed\nsh: 1: tsc: not found", Cause::ScriptFailed, true);
+        check("npm", Some(1), "npm error code EBADENGINE", Cause::ToolMissing, false);
+        check(
+            "pnpm",
+            Some(1),
+            "[ERR_PNPM_IGNORED_BUILDS] Ignored build scripts: esbuild@0.21.5",
+            Cause::ScriptFailed,
+            false,
+        );
+        check("pnpm", Some(1), "This project is configured to use yarn", Cause::ToolMissing, false);
+        check("cargo", Some(1), "error: toolchain '1.2' is not installed", Cause::ToolMissing, false);
+        check("", Some(127), "sh: 1: pnpm: not found", Cause::ToolMissing, false);
+        check("", Some(9), "", Cause::ScriptFailed, true);
+        check("uv", Some(9), "", Cause::Unknown, true);
+        check("npm", None, "", Cause::Killed, true);
+    }
+
+    #[test]
+    fn every_text_of_the_table_is_found_by_itself() {
+        for row in crate::provision::ecosystems::ECOSYSTEMS {
+            for said in row.says {
+                let found = verdict(Some(1), said.text, row.says, false);
+                assert_eq!(found.cause, said.cause, "{}: `{}` is shadowed", row.name, said.text);
+            }
+        }
     }
 }

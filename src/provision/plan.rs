@@ -1,41 +1,11 @@
-//! The ladder: what a lane's root looks like → which commands make it fit (DESIGN.md section 4).
+//! The ladder: what a lane's roots look like → which commands make it fit (DESIGN.md section 4).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
+use super::ecosystem::{Alone, Ecosystem, Family, When};
+use super::ecosystems::ECOSYSTEMS;
 use crate::graph::model::{ProvisionChoice, ProvisionStep};
-
-/// Files at a lane's root that say what has to be installed, or change what an install does.
-/// All of them are part of the fingerprint, absent ones too.
-pub const MARKERS: [&str; 26] = [
-    ".cargo/config.toml",
-    ".npmrc",
-    ".pnpmfile.cjs",
-    ".python-version",
-    ".yarnrc",
-    ".yarnrc.yml",
-    "Cargo.lock",
-    "Cargo.toml",
-    "bun.lock",
-    "bun.lockb",
-    "bunfig.toml",
-    "go.mod",
-    "go.sum",
-    "npm-shrinkwrap.json",
-    "package-lock.json",
-    "package.json",
-    "pip.conf",
-    "pnpm-lock.yaml",
-    "pnpm-workspace.yaml",
-    "pyproject.toml",
-    "requirements.txt",
-    "rust-toolchain.toml",
-    "setup.py",
-    "uv.lock",
-    "uv.toml",
-    "yarn.lock",
-];
 
 /// The places of the repository's own hook, the first that is tracked wins.
 pub const HOOK_PLACES: [&str; 2] = [".omg/provision.sh", ".harness/provision.sh"];
@@ -43,7 +13,7 @@ pub const HOOK_PLACES: [&str; 2] = [".omg/provision.sh", ".harness/provision.sh"
 /// What was seen of a lane before it is provisioned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Content of those [`MARKERS`] and further inputs that exist.
+    /// Content of those probed files that exist, by their path in the lane.
     pub files: BTreeMap<String, Vec<u8>>,
     /// Which of them git tracks; a lockfile that it does not is nobody's word.
     pub tracked: BTreeSet<String>,
@@ -51,6 +21,12 @@ pub struct Seen {
     pub hook: Option<Hook>,
     /// A hook that is there and not tracked at the base commit, so not run.
     pub stray_hook: Option<String>,
+}
+
+impl Seen {
+    fn text(&self, name: &str) -> String {
+        self.files.get(name).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+    }
 }
 
 /// The repository's own hook, as it is at the base commit.
@@ -97,50 +73,67 @@ pub struct ProvisionPlan {
     pub reason: Option<String>,
     /// What a person should know, one line each.
     pub warnings: Vec<String>,
+    /// The roots that were looked at, the lane's own (`""`) first.
+    pub roots: Vec<String>,
+    /// Whether no state of the lane can change it: the graph says that there is nothing to do.
+    pub settled: bool,
 }
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
+    /// Where it runs, relative to the lane's root; `""` is that root.
+    pub root: String,
     /// What is run.
     pub command: StepCommand,
-    /// The program that it stands or falls with, looked up before it is started.
-    pub tool: Option<&'static str>,
-    /// Whether two of them side by side damage a cache that lanes share.
-    pub one_at_a_time: bool,
 }
 
-/// What a [`Step`] runs, in the lane's root.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a [`Step`] runs.
+#[derive(Clone, Debug)]
 pub enum StepCommand {
     /// A shell command line of the graph's, through the graph's shell.
     Line(String),
     /// The repository's hook.
     Hook(Hook),
-    /// A command line of ours, through `sh -c`.
-    Ours(&'static str),
+    /// The command of a row, through `sh -c`.
+    Ours(&'static Ecosystem),
 }
+
+impl PartialEq for StepCommand {
+    fn eq(&self, other: &StepCommand) -> bool {
+        match (self, other) {
+            (StepCommand::Line(one), StepCommand::Line(two)) => one == two,
+            (StepCommand::Hook(one), StepCommand::Hook(two)) => one == two,
+            (StepCommand::Ours(one), StepCommand::Ours(two)) => one.name == two.name,
+            (StepCommand::Line(_) | StepCommand::Hook(_) | StepCommand::Ours(_), _) => false,
+        }
+    }
+}
+
+impl Eq for StepCommand {}
 
 impl Step {
     /// Returns what is run, for people and the journal.
-    pub fn display(&self) -> &str {
-        match &self.command {
+    pub fn display(&self) -> String {
+        let line = match &self.command {
             StepCommand::Line(line) => line,
             StepCommand::Hook(hook) => &hook.place,
-            StepCommand::Ours(line) => line,
-        }
+            StepCommand::Ours(row) => row.command,
+        };
+        if self.root.is_empty() { line.to_string() } else { format!("(cd {} && {line})", self.root) }
     }
 
-    /// Returns whether a person wrote it, so that a repeat may end differently for all we know.
-    pub fn is_opaque(&self) -> bool {
+    /// Returns its row, where it is ours.
+    pub fn row(&self) -> Option<&'static Ecosystem> {
         match self.command {
-            StepCommand::Line(_) | StepCommand::Hook(_) => true,
-            StepCommand::Ours(_) => false,
+            StepCommand::Ours(row) => Some(row),
+            StepCommand::Line(_) | StepCommand::Hook(_) => None,
         }
     }
 
-    fn ours(line: &'static str, tool: &'static str) -> Step {
-        Step { command: StepCommand::Ours(line), tool: Some(tool), one_at_a_time: false }
+    /// Returns what may not happen beside it.
+    pub fn alone(&self) -> Alone {
+        self.row().map_or(Alone::No, |row| row.alone)
     }
 }
 
@@ -150,222 +143,215 @@ impl ProvisionPlan {
         (!self.steps.is_empty())
             .then(|| self.steps.iter().map(Step::display).collect::<Vec<_>>().join(" && "))
     }
+
+    /// Returns the rows that it uses.
+    pub fn rows(&self) -> impl Iterator<Item = &'static Ecosystem> {
+        self.steps.iter().filter_map(Step::row)
+    }
+
+    /// Returns the programs that it can't do without, each with the root of its step.
+    pub fn tools(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.steps.iter().filter_map(|step| Some((step.row()?.tool, step.root.as_str())))
+    }
 }
 
-/// Returns what makes a lane fit that looks like `seen`, where the graph says `choice`.
-pub fn plan(choice: &ProvisionChoice, seen: &Seen) -> ProvisionPlan {
+/// Returns a path below a root.
+pub fn below(root: &str, name: &str) -> String {
+    if root.is_empty() { name.to_string() } else { format!("{root}/{name}") }
+}
+
+/// Returns the roots that are looked at: the lane's own, then those the graph names, each once.
+pub fn roots_of(further: &[String]) -> Vec<String> {
+    let mut roots = vec![String::new()];
+    for root in further {
+        let parts: Vec<&str> = root.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+        let root = parts.join("/");
+        if !roots.contains(&root) {
+            roots.push(root);
+        }
+    }
+    roots
+}
+
+/// Returns what makes a lane fit that looks like `seen`, where the graph says `choice` and names the
+/// further roots `further`.
+pub fn plan(choice: &ProvisionChoice, further: &[String], seen: &Seen) -> ProvisionPlan {
+    let roots = roots_of(further);
     match choice {
         ProvisionChoice::Nothing => ProvisionPlan {
-            rung: Rung::Nothing,
-            steps: Vec::new(),
             reason: Some("`provision: none`".into()),
-            warnings: Vec::new(),
+            settled: true,
+            ..empty(Rung::Nothing, roots)
         },
-        ProvisionChoice::Ladder => ladder(seen),
+        ProvisionChoice::Ladder => ladder(roots, seen),
         ProvisionChoice::Steps(steps) => {
-            let mut plan =
-                ProvisionPlan { rung: Rung::Explicit, steps: Vec::new(), reason: None, warnings: Vec::new() };
+            let mut plan = empty(Rung::Explicit, roots.clone());
             for step in steps {
                 match step {
-                    ProvisionStep::Command(line) => plan.steps.push(Step {
-                        command: StepCommand::Line(line.clone()),
-                        tool: None,
-                        one_at_a_time: false,
-                    }),
+                    ProvisionStep::Command(line) => plan
+                        .steps
+                        .push(Step { root: String::new(), command: StepCommand::Line(line.clone()) }),
                     ProvisionStep::Auto => {
-                        let rest = ladder(seen);
+                        let rest = ladder(roots.clone(), seen);
                         plan.steps.extend(rest.steps);
                         plan.warnings.extend(rest.warnings);
                     }
                 }
             }
             if plan.steps.is_empty() {
-                plan.reason = Some("no marker file of a known tool".into());
+                plan.rung = Rung::Nothing;
+                plan.reason = Some(NOTHING_KNOWN.into());
             }
             plan
         }
     }
 }
 
+const NOTHING_KNOWN: &str = "no marker file of a known tool";
+
+fn empty(rung: Rung, roots: Vec<String>) -> ProvisionPlan {
+    ProvisionPlan { rung, steps: Vec::new(), reason: None, warnings: Vec::new(), roots, settled: false }
+}
+
 /// The rungs below the graph's own word.
-fn ladder(seen: &Seen) -> ProvisionPlan {
+fn ladder(roots: Vec<String>, seen: &Seen) -> ProvisionPlan {
     if let Some(hook) = &seen.hook {
-        let step = Step { command: StepCommand::Hook(hook.clone()), tool: None, one_at_a_time: false };
-        return ProvisionPlan { rung: Rung::Hook, steps: vec![step], reason: None, warnings: Vec::new() };
+        let step = Step { root: String::new(), command: StepCommand::Hook(hook.clone()) };
+        return ProvisionPlan { steps: vec![step], ..empty(Rung::Hook, roots) };
     }
-    let mut warnings = Vec::new();
+    let mut plan = empty(Rung::Detected, roots.clone());
     if let Some(place) = &seen.stray_hook {
-        warnings.push(format!("{place} is not in the base commit, so it is not run"));
+        plan.warnings.push(format!("{place} is not in the base commit, so it is not run"));
     }
-    let mut steps = Vec::new();
-    let mut reasons = Vec::new();
-    for found in [node(seen, &mut warnings), python(seen, &mut warnings), cargo(seen), go(seen)] {
-        match found {
-            Found::Step(step) => steps.push(step),
-            Found::NothingToDo(reason) => reasons.push(reason),
-            Found::Absent => {}
-        }
+    for root in roots {
+        let detected = detect(&View { root: &root, seen }, &mut plan.warnings);
+        plan.steps.extend(
+            detected.into_iter().map(|row| Step { root: root.clone(), command: StepCommand::Ours(row) }),
+        );
     }
-    if steps.is_empty() {
-        if reasons.is_empty() {
-            reasons.push("no marker file of a known tool");
-        }
-        return ProvisionPlan { rung: Rung::Nothing, steps, reason: Some(reasons.join("; ")), warnings };
-    }
-    ProvisionPlan { rung: Rung::Detected, steps, reason: None, warnings }
-}
-
-/// What an ecosystem asks for.
-enum Found {
-    Step(Step),
-    NothingToDo(&'static str),
-    Absent,
-}
-
-fn node(seen: &Seen, warnings: &mut Vec<String>) -> Found {
-    let pnpm = Step::ours("pnpm install --frozen-lockfile --prefer-offline", "pnpm");
-    let npm = Step::ours("npm ci", "npm");
-    let berry = seen.text("yarn.lock").contains("__metadata:") || seen.files.contains_key(".yarnrc.yml");
-    let yarn = if berry {
-        Step::ours("yarn install --immutable", "yarn")
-    } else {
-        // Measured: two installs on a cold cache at once fail both, three times of three.
-        Step { one_at_a_time: true, ..Step::ours("yarn install --frozen-lockfile", "yarn") }
-    };
-    let bun = Step::ours("bun install --frozen-lockfile", "bun");
-    let candidates: [(&str, &[&str], Step); 4] = [
-        ("pnpm", &["pnpm-lock.yaml"], pnpm),
-        ("npm", &["package-lock.json", "npm-shrinkwrap.json"], npm),
-        ("yarn", &["yarn.lock"], yarn),
-        ("bun", &["bun.lock", "bun.lockb"], bun),
-    ];
-    let locked: Vec<&(&str, &[&str], Step)> = candidates
-        .iter()
-        .filter(|(_, locks, _)| locks.iter().any(|lock| seen.tracked.contains(*lock)))
-        .collect();
-    let manifest: serde_json::Value =
-        serde_json::from_str(&seen.text("package.json")).unwrap_or(serde_json::Value::Null);
-    let declared = manifest["packageManager"].as_str().map(|text| text.split('@').next().unwrap_or(text));
-    if let Some(declared) = declared
-        && let Some((.., step)) = locked.iter().find(|(name, ..)| *name == declared)
-    {
-        return Found::Step(step.clone());
-    }
-    match locked.as_slice() {
-        [] => {}
-        [(.., step)] => return Found::Step(step.clone()),
-        [(first, _, step), ..] => {
-            let names: Vec<&str> = locked
+    if plan.steps.is_empty() {
+        plan.rung = Rung::Nothing;
+        plan.reason = Some(
+            plan.roots
                 .iter()
-                .flat_map(|(_, locks, _)| locks.iter().copied())
-                .filter(|lock| seen.tracked.contains(*lock))
-                .collect();
+                .find_map(|root| View { root, seen }.why_nothing())
+                .unwrap_or(NOTHING_KNOWN)
+                .into(),
+        );
+    }
+    plan
+}
+
+/// Returns the rows that answer for a root: of each family the first that applies, but where
+/// `packageManager` names another.
+fn detect(view: &View<'_>, warnings: &mut Vec<String>) -> Vec<&'static Ecosystem> {
+    let mut found: Vec<&'static Ecosystem> = Vec::new();
+    let mut at = 0;
+    while at < ECOSYSTEMS.len() {
+        let family = ECOSYSTEMS[at].family;
+        let end = at + ECOSYSTEMS[at..].iter().take_while(|row| row.family == family).count();
+        let applying: Vec<&'static Ecosystem> =
+            ECOSYSTEMS[at..end].iter().filter(|row| view.applies(row)).collect();
+        at = end;
+        let Some(first) = applying.first().copied() else { continue };
+        let declared = view.package_manager();
+        let by_name = declared
+            .as_deref()
+            .and_then(|name| applying.iter().find(|row| row.tool == name && !row.locks.is_empty()).copied());
+        let chosen = by_name.unwrap_or(first);
+        let mut locked: Vec<&str> =
+            applying.iter().flat_map(|row| row.locks).filter(|lock| view.is_tracked(lock)).copied().collect();
+        locked.dedup();
+        if by_name.is_none() && locked.iter().any(|lock| !chosen.locks.contains(lock)) {
+            let way = match family {
+                Family::Node => "`packageManager` in package.json decides",
+                _ => "`provision` in the graph can name another",
+            };
             warnings.push(format!(
-                "several lockfiles ({}): {first} is taken; `packageManager` in package.json decides",
-                names.join(", ")
+                "several lockfiles ({}): {} is taken; {way}",
+                locked.join(", "),
+                chosen.name
             ));
-            return Found::Step(step.clone());
         }
+        if chosen.unpinned {
+            let manifest = chosen.manifests.first().copied().unwrap_or("its manifest");
+            warnings.push(format!(
+                "{} has dependencies and no tracked lockfile: versions are not pinned",
+                below(view.root, manifest)
+            ));
+        }
+        found.push(chosen);
     }
-    let has = |key: &str| manifest[key].as_object().is_some_and(|entries| !entries.is_empty());
-    if has("dependencies") || has("devDependencies") || has("optionalDependencies") {
-        warnings
-            .push("package.json has dependencies and no tracked lockfile: versions are not pinned".into());
-        return Found::Step(Step::ours("npm install --no-package-lock", "npm"));
-    }
-    if seen.files.contains_key("package.json") {
-        return Found::NothingToDo("package.json has no dependencies");
-    }
-    Found::Absent
+    found
 }
 
-fn python(seen: &Seen, warnings: &mut Vec<String>) -> Found {
-    // The environment ignores itself, as newer versions of venv have it do, or it would make the lane dirty.
-    const REQUIREMENTS: &str = "python3 -m venv .venv && printf '*\\n' > .venv/.gitignore && .venv/bin/python -m pip install --require-virtualenv -r requirements.txt";
-    const PROJECT: &str = "python3 -m venv .venv && printf '*\\n' > .venv/.gitignore && .venv/bin/python -m pip install --require-virtualenv -e .";
-    if seen.tracked.contains("uv.lock") {
-        return Found::Step(Step::ours("uv sync --locked", "uv"));
-    }
-    let pyproject: toml::Table = seen.text("pyproject.toml").parse().unwrap_or_default();
-    if pyproject.contains_key("project") {
-        warnings.push("pyproject.toml has no tracked uv.lock: versions are not pinned".into());
-        return Found::Step(Step::ours(PROJECT, "python3"));
-    }
-    if seen.tracked.contains("requirements.txt") {
-        return Found::Step(Step::ours(REQUIREMENTS, "python3"));
-    }
-    if seen.files.contains_key("pyproject.toml") {
-        return Found::NothingToDo("pyproject.toml has no project table");
-    }
-    Found::Absent
+/// One root, as it was seen.
+struct View<'a> {
+    root: &'a str,
+    seen: &'a Seen,
 }
 
-fn cargo(seen: &Seen) -> Found {
-    if seen.tracked.contains("Cargo.lock") {
-        return Found::Step(Step::ours("cargo fetch --locked", "cargo"));
+impl View<'_> {
+    fn is_tracked(&self, name: &str) -> bool {
+        self.seen.tracked.contains(&below(self.root, name))
     }
-    if seen.files.contains_key("Cargo.toml") {
-        // A plain fetch would create the lockfile and make the lane dirty.
-        return Found::NothingToDo("Cargo.toml has no tracked Cargo.lock; cargo resolves when it builds");
-    }
-    Found::Absent
-}
 
-fn go(seen: &Seen) -> Found {
-    if seen.tracked.contains("go.mod") {
-        return Found::Step(Step::ours("go mod download", "go"));
-    }
-    Found::Absent
-}
-
-impl Seen {
     fn text(&self, name: &str) -> String {
-        self.files.get(name).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+        self.seen.text(&below(self.root, name))
     }
-}
 
-/// Returns the fingerprint of a provisioning: everything that its outcome depends on, hashed.
-///
-/// Each field goes in with its length before it, so that no two inputs can be shifted into one.
-/// `names` are the probed files; absent ones count as absent.
-pub fn fingerprint(
-    plan: &ProvisionPlan,
-    names: &[String],
-    files: &BTreeMap<String, Vec<u8>>,
-    lane_root: &str,
-) -> String {
-    let mut hash = Sha256::new();
-    let mut field = |bytes: &[u8]| {
-        hash.update((bytes.len() as u64).to_le_bytes());
-        hash.update(bytes);
-    };
-    field(b"omg provision 1");
-    field(std::env::consts::OS.as_bytes());
-    field(std::env::consts::ARCH.as_bytes());
-    // Environments and editable installs hold absolute paths.
-    field(lane_root.as_bytes());
-    for step in &plan.steps {
-        field(step.display().as_bytes());
-        if let StepCommand::Hook(hook) = &step.command {
-            field(&hook.bytes);
-        }
-    }
-    for name in names {
-        field(name.as_bytes());
-        match files.get(name) {
-            Some(bytes) => {
-                field(b"present");
-                field(bytes);
+    fn applies(&self, row: &Ecosystem) -> bool {
+        let locked = || row.locks.iter().any(|lock| self.is_tracked(lock));
+        match row.when {
+            When::Locked => locked(),
+            When::LockedWith(text) => locked() && row.locks.iter().any(|lock| self.text(lock).contains(text)),
+            When::Tracked(names) => names.iter().all(|name| self.is_tracked(name)),
+            When::Holds(name, text) => self.is_tracked(name) && self.text(name).contains(text),
+            When::NodeDependencies => {
+                let manifest = self.manifest();
+                ["dependencies", "devDependencies", "optionalDependencies"]
+                    .iter()
+                    .any(|key| manifest[*key].as_object().is_some_and(|entries| !entries.is_empty()))
             }
-            None => field(b"absent"),
+            When::PythonProject => self
+                .text("pyproject.toml")
+                .parse::<toml::Table>()
+                .is_ok_and(|table| table.contains_key("project")),
         }
     }
-    hex(&hash.finalize())
+
+    fn manifest(&self) -> serde_json::Value {
+        serde_json::from_str(&self.text("package.json")).unwrap_or(serde_json::Value::Null)
+    }
+
+    /// Returns the package manager that `package.json` declares.
+    fn package_manager(&self) -> Option<String> {
+        let manifest = self.manifest();
+        let declared = manifest["packageManager"].as_str();
+        let declared = declared.or_else(|| manifest["devEngines"]["packageManager"]["name"].as_str())?;
+        Some(declared.split('@').next().unwrap_or(declared).to_string())
+    }
+
+    /// Returns why a manifest that is there asks for nothing.
+    fn why_nothing(&self) -> Option<&'static str> {
+        let has = |name: &str| self.seen.files.contains_key(&below(self.root, name));
+        if has("package.json") {
+            return Some("package.json has no dependencies");
+        }
+        if has("pyproject.toml") {
+            return Some("pyproject.toml has no project table");
+        }
+        // A plain fetch would create the lockfile and make the lane dirty.
+        has("Cargo.toml").then_some("Cargo.toml has no tracked Cargo.lock; cargo resolves when it builds")
+    }
 }
 
-/// Returns bytes as lower-case hex.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Returns whether a file, by its path in the lane, is of those whose content a plan rests on: it is
+/// probed in a root, or is a manifest of a row somewhere below one.
+pub fn is_input(plan: &ProvisionPlan, path: &str) -> bool {
+    let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
+    let in_modules = path.split('/').any(|part| part == "node_modules" || part == ".venv");
+    !in_modules && plan.rows().any(|row| row.manifests.contains(&name))
 }
 
 #[cfg(test)]
@@ -382,7 +368,7 @@ mod tests {
 
     #[track_caller]
     fn check(files: &[(&str, &str)], expected: Option<&str>, warnings: usize) {
-        let plan = plan(&ProvisionChoice::Ladder, &seen(files));
+        let plan = plan(&ProvisionChoice::Ladder, &[], &seen(files));
         assert_eq!(plan.display().as_deref(), expected);
         assert_eq!(plan.warnings.len(), warnings, "{:?}", plan.warnings);
         assert_eq!(plan.reason.is_some(), expected.is_none());
@@ -422,13 +408,13 @@ mod tests {
         check(&[("package.json", r#"{"dependencies":{"a":"1"}}"#)], Some("npm install --no-package-lock"), 1);
         let mut untracked = seen(&[("package-lock.json", "{}")]);
         untracked.tracked.clear();
-        assert_eq!(plan(&ProvisionChoice::Ladder, &untracked).rung, Rung::Nothing);
+        assert_eq!(plan(&ProvisionChoice::Ladder, &[], &untracked).rung, Rung::Nothing);
     }
 
     #[test]
     fn python_never_goes_into_an_ambient_interpreter() {
         let tool_only = [("pyproject.toml", "[tool.ruff]\n"), ("requirements.txt", "a")];
-        let plan = plan(&ProvisionChoice::Ladder, &seen(&tool_only));
+        let plan = plan(&ProvisionChoice::Ladder, &[], &seen(&tool_only));
         let line = plan.display().unwrap();
         assert!(line.contains("-m venv .venv") && line.ends_with("-r requirements.txt"), "{line}");
         check(&[("pyproject.toml", "[tool.ruff]\n")], None, 0);
@@ -440,36 +426,59 @@ mod tests {
         let hook = Hook { place: HOOK_PLACES[0].into(), bytes: b"true".to_vec(), executable: true };
         all.hook = Some(hook.clone());
         let explicit = ProvisionChoice::Steps(vec![ProvisionStep::Command("make deps".into())]);
-        assert_eq!(plan(&explicit, &all).display().as_deref(), Some("make deps"));
-        assert_eq!(plan(&ProvisionChoice::Nothing, &all).steps, []);
-        assert_eq!(plan(&ProvisionChoice::Ladder, &all).display().as_deref(), Some(".omg/provision.sh"));
+        assert_eq!(plan(&explicit, &[], &all).display().as_deref(), Some("make deps"));
+        assert_eq!(plan(&ProvisionChoice::Nothing, &[], &all).steps, []);
+        assert_eq!(plan(&ProvisionChoice::Ladder, &[], &all).display().as_deref(), Some(".omg/provision.sh"));
         let added = ProvisionChoice::Steps(vec![ProvisionStep::Auto, ProvisionStep::Command("x".into())]);
-        assert_eq!(plan(&added, &all).display().as_deref(), Some(".omg/provision.sh && x"));
+        assert_eq!(plan(&added, &[], &all).display().as_deref(), Some(".omg/provision.sh && x"));
         all.hook = None;
         all.stray_hook = Some(HOOK_PLACES[0].into());
-        let stray = plan(&ProvisionChoice::Ladder, &all);
+        let stray = plan(&ProvisionChoice::Ladder, &[], &all);
         assert_eq!((stray.display().as_deref(), stray.warnings.len()), (Some("npm ci"), 1));
         assert!(!hook.runs_itself());
         assert!(Hook { bytes: b"#!/bin/sh\n".to_vec(), ..hook }.runs_itself());
     }
 
     #[test]
-    fn the_fingerprint_changes_with_each_input() {
-        let base = seen(&[("package-lock.json", "a")]);
-        let names: Vec<String> = MARKERS.iter().map(|name| name.to_string()).collect();
-        let of = |seen: &Seen, root: &str| {
-            fingerprint(&plan(&ProvisionChoice::Ladder, seen), &names, &seen.files, root)
-        };
-        let first = of(&base, "/l");
-        assert_eq!(first, of(&base.clone(), "/l"));
-        let mut others = vec![of(&base, "/m")];
-        for (name, text) in [("package-lock.json", "b"), (".npmrc", ""), ("package.json", "{}")] {
-            let mut changed = base.clone();
-            changed.files.insert(name.into(), text.into());
-            others.push(of(&changed, "/l"));
+    fn further_roots_get_steps_of_their_own() {
+        let seen = seen(&[
+            ("package-lock.json", ""),
+            ("web/pnpm-lock.yaml", ""),
+            ("api/uv.lock", ""),
+            ("x/go.mod", ""),
+        ]);
+        let roots = ["web".to_string(), "./api/".into(), "web".into()];
+        let plan = plan(&ProvisionChoice::Ladder, &roots, &seen);
+        let line = "npm ci && (cd web && pnpm install --frozen-lockfile --prefer-offline) && (cd api && uv sync --locked)";
+        assert_eq!(plan.display().as_deref(), Some(line));
+    }
+
+    #[test]
+    fn every_row_answers_for_its_own_markers() {
+        for row in ECOSYSTEMS {
+            let files: Vec<(&str, &str)> = match row.when {
+                When::Locked => vec![(row.locks[0], "")],
+                When::LockedWith(text) => vec![(row.locks[0], text)],
+                When::Tracked(names) => names.iter().map(|name| (*name, "")).collect(),
+                When::Holds(name, text) => vec![(name, text)],
+                When::NodeDependencies => vec![("package.json", r#"{"devDependencies":{"a":"1"}}"#)],
+                When::PythonProject => vec![("pyproject.toml", "[project]\nname='a'\n")],
+            };
+            check(&files, Some(row.command), usize::from(row.unpinned));
         }
-        assert!(!others.contains(&first));
-        others.dedup();
-        assert_eq!(others.len(), 4);
+    }
+
+    #[test]
+    fn families_lie_together_and_names_are_unique() {
+        let families: Vec<Family> = ECOSYSTEMS.iter().map(|row| row.family).collect();
+        let mut runs = families.clone();
+        runs.dedup();
+        let mut sorted = runs.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(runs.len(), sorted.len(), "a family is in two places of the table");
+        for row in ECOSYSTEMS {
+            assert_eq!(ECOSYSTEMS.iter().filter(|other| other.name == row.name).count(), 1, "{}", row.name);
+        }
     }
 }

@@ -1,19 +1,25 @@
 //! The receipt of a provisioning, and whether it still holds.
 //!
 //! It lies in the run directory; a copy lies in the lane's own git folder, where it can't dirty the
-//! tree or be committed. Only the one in the run directory counts: nodes can write the other.
-#![expect(clippy::disallowed_methods, reason = "reads markers, reads and writes receipts")]
+//! tree or be committed. Only the one in the run directory counts, and only as long as it is byte for byte
+//! what the journal says was written: nodes can write both.
+#![expect(clippy::disallowed_methods, reason = "reads what was probed, reads and writes receipts")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use super::plan::{MARKERS, ProvisionPlan, Rung, fingerprint};
+use super::fingerprint::{FileState, Inputs, fingerprint, hex};
+use super::look::{Witness, still_whole};
+use super::plan::{ProvisionPlan, Rung};
 
+/// Name of the receipt in the lane's folder of the run directory.
+pub const NAME: &str = "receipt.json";
 /// Name of the copy in the lane's own git folder.
 pub const COPY_NAME: &str = "omg-provision.json";
 
@@ -34,10 +40,41 @@ pub struct Receipt {
     pub rung: Rung,
     /// Why nothing was run, where nothing was.
     pub reason: Option<String>,
-    /// The probed files, relative to the lane's root.
+    /// Versions of the programs that the outcome depends on.
+    pub tools: BTreeMap<String, String>,
+    /// The probed files, by their path in the lane.
     pub inputs: Vec<String>,
-    /// Dependency folders at the lane's root that the provisioning left: they can be made again.
+    /// What each step left that proves it, by the step's root.
+    pub installed: Vec<Installed>,
+    /// Folders that the provisioning made and that can be made again.
     pub made: Vec<PathBuf>,
+    /// Other files that it made, with their content's hash: one that is edited is somebody's work.
+    pub files: Vec<MadeFile>,
+    /// A mirror of this receipt in the tree, where the graph asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<String>,
+}
+
+/// What a step left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installed {
+    /// The step's root in the lane.
+    pub root: String,
+    /// What was run.
+    pub by: String,
+    /// The folders that it makes; each is a real one.
+    pub folders: Vec<String>,
+    /// Files that prove it.
+    pub witnesses: Vec<Witness>,
+}
+
+/// A file that an install made outside its folders.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeFile {
+    /// Its path in the lane.
+    pub path: PathBuf,
+    /// SHA-256 of its content, lower-case hex.
+    pub sha256: String,
 }
 
 /// Whether a lane's receipt holds.
@@ -46,72 +83,179 @@ pub enum Standing {
     /// It does.
     Fresh(Box<Receipt>),
     /// What it covers has changed.
-    Stale(String),
-    /// There is none.
-    Missing,
+    Stale(Staleness),
+    /// There is none that counts.
+    Missing(String),
 }
 
-/// Returns the names probed in a lane: the markers and the graph's further inputs.
-pub fn probed(further: &[String]) -> Vec<String> {
-    let mut names: Vec<String> = MARKERS.iter().map(|name| name.to_string()).collect();
-    names.extend(further.iter().cloned());
-    names.sort();
-    names.dedup();
-    names
+/// Why a receipt does not hold any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Staleness {
+    /// For people.
+    pub reason: String,
+    /// Whether files that the outcome depends on changed; else something of the installation did.
+    pub of_inputs: bool,
+    /// Whether what was installed is as it was.
+    pub whole: bool,
 }
 
-/// Returns the content of those of `names` that exist as plain files under `root`.
-pub fn read_files(root: &Path, names: &[String]) -> BTreeMap<String, Vec<u8>> {
-    names
-        .iter()
-        .filter_map(|name| {
-            let path = root.join(name);
-            let plain = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
-            plain.then(|| fs::read(path).ok()).flatten().map(|bytes| (name.clone(), bytes))
-        })
-        .collect()
+/// Returns what each of `names`, paths below `root`, is.
+pub fn states(root: &Path, names: &[String]) -> BTreeMap<String, FileState> {
+    names.iter().map(|name| (name.clone(), state(&root.join(name)))).collect()
 }
 
-/// Returns whether the receipt at `path` holds for a lane at `root` that `plan` would provision now.
-pub fn standing(path: &Path, root: &Path, plan: &ProvisionPlan) -> Standing {
-    let Ok(bytes) = fs::read(path) else { return Standing::Missing };
-    let Ok(receipt) = serde_json::from_slice::<Receipt>(&bytes) else { return Standing::Missing };
+fn state(path: &Path) -> FileState {
+    let Ok(meta) = fs::symlink_metadata(path) else { return FileState::Absent };
+    if meta.is_symlink() {
+        let target = fs::read_link(path).map(|target| target.to_string_lossy().into_owned());
+        return target.map_or(FileState::Other, FileState::Link);
+    }
+    match meta.is_file().then(|| digest(path)) {
+        Some(Ok(digest)) => FileState::Plain(digest),
+        Some(Err(_)) | None => FileState::Other,
+    }
+}
+
+/// Returns the SHA-256 of a file, lower-case hex, without holding the file in memory.
+pub fn digest(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        let read = file.read(&mut chunk)?;
+        if read == 0 {
+            return Ok(hex(&hash.finalize()));
+        }
+        hash.update(&chunk[..read]);
+    }
+}
+
+/// Returns the content of those of `names`, paths below `root`, that are plain files, each up to `most` bytes.
+pub fn read_files(root: &Path, names: &[String], most: u64) -> BTreeMap<String, Vec<u8>> {
+    let read = |name: &String| {
+        let path = root.join(name);
+        let plain = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
+        let mut bytes = Vec::new();
+        File::open(path).ok().filter(|_| plain)?.take(most).read_to_end(&mut bytes).ok()?;
+        Some((name.clone(), bytes))
+    };
+    names.iter().filter_map(read).collect()
+}
+
+/// What is known of a lane's receipt apart from the receipt itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Where the receipt lies.
+    pub path: &'a Path,
+    /// The hash of what was written there, from the journal.
+    pub sha256: Option<&'a str>,
+    /// The lane's root.
+    pub root: &'a Path,
+    /// What would be run now.
+    pub plan: &'a ProvisionPlan,
+    /// Versions by program.
+    pub tools: &'a BTreeMap<String, String>,
+    /// What the overlay copied in, hashed.
+    pub overlay: Option<&'a str>,
+}
+
+/// Returns whether a lane's receipt holds now.
+pub fn standing(known: &Known<'_>) -> Standing {
+    let missing = |why: &str| Standing::Missing(why.into());
+    let Ok(bytes) = fs::read(known.path) else { return missing("its receipt is not there") };
+    if known.sha256 != Some(hex(&Sha256::digest(&bytes)).as_str()) {
+        return missing("its receipt is not the one that was written");
+    }
+    let Ok(receipt) = serde_json::from_slice::<Receipt>(&bytes) else {
+        return missing("its receipt can't be read");
+    };
     if receipt.exit_code.is_some_and(|code| code != 0) {
-        return Standing::Missing;
+        return missing("its receipt is of a failure");
     }
-    if plan.rung == Rung::Nothing && receipt.rung == Rung::Nothing && plan.reason == receipt.reason {
-        return Standing::Fresh(Box::new(receipt));
+    let broken = broken(&receipt, known.root);
+    let files = states(known.root, &receipt.inputs);
+    let inputs = Inputs { plan: known.plan, tools: known.tools, files: &files, overlay: known.overlay };
+    let settled = known.plan.settled && receipt.rung == Rung::Nothing;
+    if !settled && fingerprint(&inputs, &known.root.to_string_lossy()) != receipt.fingerprint {
+        return Standing::Stale(Staleness {
+            reason: "manifests, lockfiles, tools or the command changed since it was provisioned".into(),
+            of_inputs: true,
+            whole: broken.is_none(),
+        });
     }
-    let files = read_files(root, &receipt.inputs);
-    if fingerprint(plan, &receipt.inputs, &files, &root.to_string_lossy()) != receipt.fingerprint {
-        return Standing::Stale(
-            "manifests, lockfiles or the command changed since it was provisioned".into(),
-        );
+    match broken {
+        Some(reason) => Standing::Stale(Staleness { reason, of_inputs: false, whole: false }),
+        None => Standing::Fresh(Box::new(receipt)),
     }
-    if let Some(gone) = receipt.made.iter().find(|made| !root.join(made).is_dir()) {
-        return Standing::Stale(format!("{} is gone since it was provisioned", gone.display()));
-    }
-    Standing::Fresh(Box::new(receipt))
 }
 
-/// Returns the receipt at `path`, where there is one.
-pub fn load(path: &Path) -> Option<Receipt> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+/// Returns whether all that an installation left is as it was.
+pub fn is_whole(receipt: &Receipt, root: &Path) -> bool {
+    broken(receipt, root).is_none()
 }
 
-/// Writes a receipt and its copy. The first is durable on return; the copy is a convenience.
-pub fn save(receipt: &Receipt, path: &Path, git_dir: &Path) -> io::Result<()> {
+/// Writes the mirror of a receipt to `name` in the tree at `root`, and returns it as a file that was made.
+pub fn write_mirror(receipt: &Receipt, root: &Path, name: &str) -> io::Result<MadeFile> {
+    let line = serde_json::json!({
+        "cmd": receipt.cmd,
+        "exit_code": receipt.exit_code.unwrap_or(0),
+        "at": receipt.at,
+        "duration_ms": receipt.duration_ms,
+        "fingerprint": receipt.fingerprint,
+    });
+    let bytes = format!("{line}\n").into_bytes();
+    let path = root.join(name);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    // A link there could lead out of the lane, so what is there goes first.
+    if fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink()) {
+        fs::remove_file(&path)?;
+    }
+    fs::write(&path, &bytes)?;
+    Ok(MadeFile { path: PathBuf::from(name), sha256: hex(&Sha256::digest(&bytes)) })
+}
+
+/// Returns what of an installation is not as it was; `None` where all is.
+fn broken(receipt: &Receipt, root: &Path) -> Option<String> {
+    for installed in &receipt.installed {
+        let step_root = root.join(&installed.root);
+        for folder in &installed.folders {
+            if !fs::symlink_metadata(step_root.join(folder)).is_ok_and(|meta| meta.is_dir()) {
+                return Some(format!("{folder} is gone, or not a folder any more"));
+            }
+        }
+        if let Err(hole) = still_whole(&step_root, &installed.witnesses) {
+            return Some(hole.to_string());
+        }
+    }
+    let mirror = receipt.mirror.as_ref().filter(|name| !root.join(name).is_file())?;
+    Some(format!("its mirror {mirror} is gone"))
+}
+
+/// Returns the receipt at `path`, where it is the one that was written.
+pub fn load(path: &Path, sha256: Option<&str>) -> Option<Receipt> {
+    let bytes = fs::read(path).ok()?;
+    (sha256? == hex(&Sha256::digest(&bytes))).then(|| serde_json::from_slice(&bytes).ok())?
+}
+
+/// Writes a receipt and its copy, and returns the hash of what was written. The first is durable on
+/// return; the copy is a convenience.
+pub fn save(receipt: &Receipt, path: &Path, git_dir: &Path) -> io::Result<String> {
     let bytes = serde_json::to_vec(receipt)?;
+    write_durably(path, &bytes)?;
+    let _ = fs::write(git_dir.join(COPY_NAME), &bytes);
+    Ok(hex(&Sha256::digest(&bytes)))
+}
+
+/// Puts a file in its place, whole or not at all, and durable on return.
+pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("draft");
     let mut file = File::create(&draft)?;
-    file.write_all(&bytes)?;
+    file.write_all(bytes)?;
     file.sync_data()?;
     fs::rename(&draft, path)?;
-    if let Some(folder) = path.parent() {
-        File::open(folder)?.sync_all()?;
-    }
-    let _ = fs::write(git_dir.join(COPY_NAME), &bytes);
-    Ok(())
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 /// Takes a receipt away before what it proves is changed, so that no failed try leaves one behind.

@@ -274,7 +274,10 @@ mod tests {
             ended: Default::default(),
             acquiring: Default::default(),
             jobs: Default::default(),
-            plans: Default::default(),
+            provisioned: Default::default(),
+            versions: Default::default(),
+            shared: Default::default(),
+            learned: "/nowhere".into(),
             lanes: Default::default(),
         });
         let driver = Driver {
@@ -296,6 +299,8 @@ mod tests {
             lanes_that_fit: 0,
             retry_failed: false,
             retry_blocked: false,
+            unfit: Vec::new(),
+            learned: Vec::new(),
             exits: Vec::new(),
             pid: 1,
             build: "test".into(),

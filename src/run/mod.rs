@@ -4,8 +4,10 @@
 pub mod driver;
 pub mod environment;
 
+pub mod forecast;
 pub mod leg;
 pub mod perform;
+mod provision;
 pub mod seams;
 pub mod signals;
 pub mod sweep;
@@ -24,6 +26,9 @@ pub trait Observer {
 
     /// Something a person should know that is no fact of the run.
     fn warn(&self, line: &str);
+
+    /// An installation in a lane begins a step: `line` is its command.
+    fn installing(&self, _lane: &crate::ids::LaneName, _line: &str) {}
 
     /// Somebody asks what is in progress.
     fn show(&self) {}

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use tokio::sync::mpsc;
 
 use super::environment::Place;
+use super::provision::InLeg;
 use super::{Observer, RunDir, Seams};
 use crate::cleanup::Policy;
 use crate::graph::Graph;
@@ -20,14 +21,13 @@ use crate::process::client::{end_of, start_of};
 use crate::process::environment::Environment;
 use crate::process::protocol::{JobExit, JobSpec, Text};
 use crate::process::{JobEnd, JobStart};
-use crate::provision::apply::{self, Site};
-use crate::provision::plan::{HOOK_PLACES, Hook, MARKERS, ProvisionPlan, Seen, plan};
-use crate::provision::receipt::{self, Standing, probed, read_files};
-use crate::schedule::event::{AcquiredLane, ProvisionFailure, Provisioned};
+use crate::provision::apply;
+use crate::provision::tools::Versions;
+use crate::schedule::event::AcquiredLane;
 use crate::schedule::fault::{Exit, VerifyOutcome};
 use crate::schedule::state::{LaneRecord, MadeLane};
 use crate::schedule::{Action, Event, Fault, FaultClass};
-use crate::worktree::{AcquireClass, How, LaneHistory, LaneRequest, Repository};
+use crate::worktree::{AcquireClass, How, LaneHistory, LaneRequest, Repository, Shared};
 
 /// What the actuators of a leg work with.
 pub struct Stage {
@@ -56,7 +56,13 @@ pub struct Stage {
     /// The job in which an act is now.
     pub jobs: RefCell<BTreeMap<IntentId, String>>,
     /// How each lane was provisioned in this leg.
-    pub plans: RefCell<BTreeMap<LaneIx, ProvisionPlan>>,
+    pub provisioned: RefCell<BTreeMap<LaneIx, InLeg>>,
+    /// Versions of programs, as read in this leg.
+    pub versions: Versions,
+    /// The file of how long installations took.
+    pub learned: std::path::PathBuf,
+    /// What all worktrees share, as it was before the leg's first installation.
+    pub shared: RefCell<Option<Shared>>,
     /// The lanes that were made.
     pub lanes: RefCell<Vec<Option<MadeLane>>>,
 }
@@ -65,17 +71,17 @@ pub struct Stage {
 const MATCHED_MAX: u64 = 1 << 20;
 
 impl Stage {
-    fn graph(&self) -> &Graph {
+    pub(super) fn graph(&self) -> &Graph {
         &self.file.graph
     }
 
-    fn answer(&self, event: Event) {
+    pub(super) fn answer(&self, event: Event) {
         // The loop may be over already; then nobody waits for this.
         let _ = self.answers.send(event);
     }
 
     /// Returns whether an act was asked to end; it then starts nothing more.
-    fn is_ended(&self, intent: &IntentId) -> bool {
+    pub(super) fn is_ended(&self, intent: &IntentId) -> bool {
         self.ended.borrow().contains(intent)
     }
 
@@ -104,12 +110,12 @@ impl Stage {
         match action {
             Action::Acquire { intent, lane, fresh } => self.acquire(intent, lane, fresh, &record(lane)),
             Action::Provision { intent, lane, number } => {
-                let stage = Rc::clone(self);
-                self.act(async move { stage.provision(intent, lane, number).await });
+                let (stage, record) = (Rc::clone(self), record(lane));
+                self.act(async move { stage.provision(intent, lane, number, record).await });
             }
-            Action::Dispatch { intent, node, attempt } => {
+            Action::Dispatch { intent, node, attempt, despite_inputs } => {
                 let stage = Rc::clone(self);
-                self.act(async move { stage.dispatch(intent, node, attempt).await });
+                self.act(async move { stage.dispatch(intent, node, attempt, despite_inputs).await });
             }
             Action::Verify { intent, node, attempt } => {
                 let stage = Rc::clone(self);
@@ -219,139 +225,15 @@ impl Stage {
         });
     }
 
-    fn place<'a>(&'a self, lanes: &'a [Option<MadeLane>]) -> Place<'a> {
+    pub(super) fn place<'a>(&'a self, lanes: &'a [Option<MadeLane>]) -> Place<'a> {
         Place { file: &self.file, dir: &self.dir, parent: &self.parent, lanes }
     }
 
-    /// Looks at a lane as provisioning sees it.
-    async fn seen(&self, lane: LaneIx, root: &Path) -> Result<Seen, String> {
-        let further = self.graph().provision(lane).inputs.clone();
-        let names = probed(&further);
-        let files = read_files(root, &names);
-        let (Some(repository), Some(file)) = (self.repository.clone(), self.file.repository.as_ref()) else {
-            return Err("a lane without a repository".into());
-        };
-        let base = file.base_of(&self.graph().lane(lane).name).clone();
-        let worktrees = std::sync::Arc::clone(&self.seams.worktrees);
-        let root = root.to_path_buf();
-        let markers: Vec<String> = MARKERS.iter().map(|marker| marker.to_string()).collect();
-        let places: Vec<String> = HOOK_PLACES.iter().map(|place| place.to_string()).collect();
-        let asked = tokio::task::spawn_blocking(move || {
-            let tracked = worktrees.tracked(&root, &markers)?;
-            let hooks = worktrees.files_at(&repository, &base, &places)?;
-            let stray = places
-                .iter()
-                .find(|place| {
-                    repository.top.as_ref().is_some_and(|top| top.join(place).is_file())
-                        && !hooks.contains_key(*place)
-                })
-                .cloned();
-            Ok::<_, crate::worktree::WorktreeError>((tracked, hooks, stray))
-        });
-        let (tracked, mut hooks, stray_hook) =
-            asked.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        let hook = HOOK_PLACES.iter().find_map(|place| {
-            let file = hooks.remove(*place)?;
-            Some(Hook { place: place.to_string(), bytes: file.bytes, executable: file.executable })
-        });
-        Ok(Seen { files, tracked, hook, stray_hook })
-    }
-
-    async fn provision(&self, intent: IntentId, lane: LaneIx, number: u32) {
-        let settings = self.graph().provision(lane);
-        let Some(made) = self.lanes.borrow()[lane.at()].clone() else {
-            return self.answer(Event::NotProvisioned { intent, failure: harness("the lane is not made") });
-        };
-        let plan = match self.seen(lane, &made.path).await {
-            Ok(seen) => plan(&settings.choice, &seen),
-            Err(detail) => {
-                return self.answer(Event::NotProvisioned { intent, failure: harness(&detail) });
-            }
-        };
-        let name = &self.graph().lane(lane).name;
-        for warning in &plan.warnings {
-            self.observer.warn(&format!("lane `{name}`: {warning}"));
-        }
-        let site = Site {
-            root: made.path.clone(),
-            git_dir: made.git_dir.clone(),
-            folder: self.dir.lane(name),
-            number,
-            environment: self.place(&self.lanes.borrow()).of_provisioning(lane),
-            shell: self.graph().parts().shell.clone(),
-            timeout: settings.timeout,
-            inputs: settings.inputs.clone(),
-            cache_lock: self.cache_lock.clone(),
-        };
-        self.plans.borrow_mut().insert(lane, plan.clone());
-        if let Standing::Fresh(receipt) = receipt::standing(&site.receipt(), &site.root, &plan) {
-            let receipt = Provisioned {
-                cmd: receipt.cmd,
-                exit_code: receipt.exit_code,
-                duration_ms: 0,
-                fingerprint: receipt.fingerprint,
-                reason: Some("its receipt still holds".into()),
-                skipped: true,
-            };
-            return self.answer(Event::Provisioned { intent, receipt });
-        }
-        let job = |step: usize| {
-            if self.is_ended(&intent) {
-                return None;
-            }
-            let job = format!("{intent}.{}", step + 1);
-            self.jobs.borrow_mut().insert(intent.clone(), job.clone());
-            Some(job)
-        };
-        let clock = Rc::clone(&self.seams.clock);
-        let outcome = apply::apply(&plan, &site, &*self.seams.spawner, &job, &|| clock.now()).await;
-        self.jobs.borrow_mut().remove(&intent);
-        self.answer(match outcome {
-            Ok(receipt) => Event::Provisioned {
-                intent,
-                receipt: Provisioned {
-                    cmd: receipt.cmd,
-                    exit_code: receipt.exit_code,
-                    duration_ms: receipt.duration_ms,
-                    fingerprint: receipt.fingerprint,
-                    reason: receipt.reason,
-                    skipped: false,
-                },
-            },
-            Err(failure) => {
-                let may_differ = failure.cause.may_be_transient();
-                Event::NotProvisioned {
-                    intent,
-                    failure: ProvisionFailure {
-                        cmd: failure.cmd,
-                        exit_code: failure.exit_code,
-                        cause: failure.cause.word().into(),
-                        detail: failure.detail,
-                        log_tail: failure.log_tail,
-                        may_differ,
-                        ended_by_us: failure.ended_by_us,
-                    },
-                }
-            }
-        });
-    }
-
-    /// Returns why a lane's receipt does not hold now; `None` where it does, or there is no lane.
-    fn not_fit(&self, node: NodeIx) -> Option<String> {
-        let lane = self.graph().node(node).lane?;
-        let made = self.lanes.borrow()[lane.at()].clone()?;
-        let plans = self.plans.borrow();
-        let path = self.dir.lane(&self.graph().lane(lane).name).join("receipt.json");
-        match plans.get(&lane).map(|plan| receipt::standing(&path, &made.path, plan)) {
-            Some(Standing::Fresh(_)) => None,
-            Some(Standing::Stale(reason)) => Some(reason),
-            Some(Standing::Missing) | None => Some("its receipt is not there".into()),
-        }
-    }
-
-    async fn dispatch(&self, intent: IntentId, node: NodeIx, attempt: u32) {
-        if let Some(reason) = self.not_fit(node) {
-            return self.answer(Event::LaneStale { intent, reason });
+    async fn dispatch(&self, intent: IntentId, node: NodeIx, attempt: u32, despite_inputs: bool) {
+        if let Some(stale) = self.not_fit(node)
+            && !(stale.tree_holds() && despite_inputs)
+        {
+            return self.answer(stale.told(intent));
         }
         let this = self.graph().node(node);
         let spec = match self.node_spec(&intent, node, attempt) {
@@ -401,8 +283,9 @@ impl Stage {
         let lanes = self.lanes.borrow();
         let place = self.place(&lanes);
         let line = place.render(node, run, Quote::Shell, &read_result).map_err(|error| error.to_string())?;
-        let environment =
+        let mut environment =
             place.of_node(node, attempt, intent.as_str(), &read_result).map_err(|error| error.to_string())?;
+        self.add_variables_of_installation(node, &mut environment);
         Ok(JobSpec {
             job: intent.to_string(),
             argv: shell_argv(graph, &line),
@@ -418,8 +301,11 @@ impl Stage {
     }
 
     async fn verify(&self, intent: IntentId, node: NodeIx, attempt: u32) {
-        if let Some(reason) = self.not_fit(node) {
-            return self.answer(Event::LaneStale { intent, reason });
+        if let Some(stale) = self.not_fit(node) {
+            return self.answer(stale.told(intent));
+        }
+        if self.graph().node(node).check.verify.is_none() {
+            return self.answer(Event::LaneFit { intent });
         }
         let outcome = match self.verify_spec(&intent, node, attempt) {
             Ok((spec, timeout)) => self.run_verify(&intent, node, spec, timeout).await,
@@ -443,7 +329,8 @@ impl Stage {
         let place = self.place(&lanes);
         let text = |error: super::environment::Unrendered| error.to_string();
         let line = place.render(node, &verify.command, Quote::Shell, &read_result).map_err(text)?;
-        let environment = place.of_node(node, attempt, &job, &read_result).map_err(text)?;
+        let mut environment = place.of_node(node, attempt, &job, &read_result).map_err(text)?;
+        self.add_variables_of_installation(node, &mut environment);
         let log = self.dir.verify_log(&this.id, attempt);
         // The log is matched against, so it holds this run of it alone.
         let _ = fs::remove_file(&log);
@@ -514,18 +401,6 @@ impl Stage {
 
 fn shell_argv(graph: &Graph, line: &str) -> Vec<Text> {
     graph.parts().shell.iter().map(String::as_str).chain([line]).map(Text::from).collect()
-}
-
-fn harness(detail: &str) -> ProvisionFailure {
-    ProvisionFailure {
-        cmd: None,
-        exit_code: None,
-        cause: "unknown".into(),
-        detail: detail.into(),
-        log_tail: String::new(),
-        may_differ: true,
-        ended_by_us: false,
-    }
 }
 
 /// An act whose supervisor is gone: its leader died with it.

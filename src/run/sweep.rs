@@ -1,13 +1,15 @@
 //! The end of a leg: each lane gets its verdict, on a time of its own.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::perform::Stage;
-use crate::cleanup::{BranchFate, CleanupOutcome, Policy, SweepRequest, TreeFate};
+use crate::cleanup::{BranchFate, CleanupOutcome, KnownFile, Policy, SweepRequest, TreeFate};
 use crate::graph::model::CleanupPolicy;
-use crate::ids::{IntentId, LaneIx};
+use crate::ids::{IntentId, LaneIx, LaneName};
+use crate::journal::RunDir;
 use crate::provision::receipt;
 use crate::schedule::fact::{Cleanup, EndState, Fact};
 use crate::schedule::state::{LaneRecord, RunState};
@@ -57,7 +59,7 @@ pub fn request_of(
     time: Duration,
 ) -> Option<SweepRequest> {
     let wanted = stage.lane_request(lane, record)?;
-    let receipt = receipt::load(&stage.dir.lane(&wanted.lane).join("receipt.json"));
+    let (rebuildable, provisioned) = installed(&stage.dir, &wanted.lane, record);
     Some(SweepRequest {
         rescued: stage.dir.rescued(&wanted.lane),
         run: wanted.run,
@@ -67,11 +69,21 @@ pub fn request_of(
         base: wanted.base,
         branch_made_by_run: record.branch_made,
         policy,
-        rebuildable: receipt.map(|receipt| receipt.made).unwrap_or_default(),
+        rebuildable,
+        provisioned,
         overlay: Vec::new(),
         ignored_is_needed,
         time,
     })
+}
+
+/// Returns what the installation in a lane left, as its receipt says: folders that can be made again, and
+/// files. Nothing, where the receipt is not the one that was written.
+pub fn installed(dir: &RunDir, lane: &LaneName, record: &LaneRecord) -> (Vec<PathBuf>, Vec<KnownFile>) {
+    let path = dir.lane(lane).join(receipt::NAME);
+    let Some(receipt) = receipt::load(&path, record.receipt.as_deref()) else { return Default::default() };
+    let files = receipt.files.into_iter().map(|file| KnownFile { path: file.path, sha256: file.sha256 });
+    (receipt.made, files.collect())
 }
 
 /// Returns the policy for a lane at leg end.

@@ -34,8 +34,12 @@ pub enum Action {
         node: NodeIx,
         /// Its attempt, from 1.
         attempt: u32,
+        /// Whether it may begin although manifest and lockfile of its lane are at odds: it is its own
+        /// doing, and its to mend.
+        despite_inputs: bool,
     },
-    /// Run a node's `verify`; answered by `Verified` or by `LaneStale`.
+    /// Run a node's `verify`; answered by `Verified` or by `LaneStale`. Where it has none, its lane is looked
+    /// at; answered by `LaneFit` or by `LaneStale`.
     Verify {
         /// The act that the node's process began with.
         intent: IntentId,

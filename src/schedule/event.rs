@@ -2,7 +2,7 @@
 
 use super::fault::{Exit, Fault, VerifyOutcome};
 use crate::graph::model::{OnFail, ProvisionWhen};
-use crate::ids::{CommitId, Generation, IntentId, Leg};
+use crate::ids::{CommitId, Generation, IntentId, LaneIx, Leg};
 use std::path::PathBuf;
 
 use super::fact::StopReason;
@@ -46,6 +46,13 @@ pub enum Event {
         intent: IntentId,
         /// What changed.
         reason: String,
+        /// Whether only what the installation depends on changed, and what was installed is as it was.
+        tree_holds: bool,
+    },
+    /// A lane was looked at after a node without a `verify`: its receipt holds.
+    LaneFit {
+        /// The act of the node.
+        intent: IntentId,
     },
     /// A node's process was seen to run.
     Started {
@@ -99,6 +106,10 @@ pub struct LegStart {
     pub retry_failed: bool,
     /// Whether what is blocked is opened again.
     pub retry_blocked: bool,
+    /// Lanes that can't be made fit, as is known before any is made.
+    pub unfit: Vec<(LaneIx, ProvisionFailure)>,
+    /// What provisioning took the last time, in milliseconds, where that is known.
+    pub learned: Vec<(LaneIx, u64)>,
     /// Exits found on disk of acts that have no receipt of their end in the journal.
     pub exits: Vec<(IntentId, Exit)>,
     /// The process that runs this leg.
@@ -137,6 +148,8 @@ pub struct Provisioned {
     pub duration_ms: u64,
     /// What the outcome depends on, hashed.
     pub fingerprint: String,
+    /// The hash of its receipt, by which that is known again.
+    pub receipt: String,
     /// Why nothing was run.
     pub reason: Option<String>,
     /// Whether a receipt of before still held.
@@ -160,6 +173,8 @@ pub struct ProvisionFailure {
     pub may_differ: bool,
     /// Whether we ended it.
     pub ended_by_us: bool,
+    /// Whether manifest and lockfile are at odds, and a node changed one of them.
+    pub edited: bool,
 }
 
 /// A timer, by what it is for. One of an act that is over means nothing.

@@ -85,10 +85,14 @@ pub enum Fact {
         lane: LaneName,
         /// The act.
         intent: IntentId,
-        /// Why: `first`, `retry` or `stale`.
+        /// Why: `first`, `retry` or `stale`; `preflight` or `given-up` where it can't be done, as is known
+        /// without trying.
         reason: String,
         /// Number of the try in this run, from 1; names its log.
         r#try: u32,
+        /// The node in whose slot it runs, where it is one in flight.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<NodeId>,
     },
     /// A lane is provisioned; its receipt is on disk.
     #[serde(rename = "provision.performed")]
@@ -105,6 +109,9 @@ pub enum Fact {
         duration_ms: u64,
         /// What the outcome depends on, hashed.
         fingerprint: String,
+        /// The hash of its receipt: only a receipt with this content counts.
+        #[serde(default)]
+        receipt: String,
         /// Why nothing was run, where nothing was.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,

@@ -67,6 +67,8 @@ pub enum FaultClass {
     LaneBranchGone,
     /// The lane's dependencies could not be installed.
     WorkspaceProvisionFailed,
+    /// It left manifest and lockfile of its lane at odds.
+    LockfileOutOfSync,
     /// No space or no inodes.
     DiskFull,
     /// The runner died or was interrupted.
@@ -120,7 +122,7 @@ pub const REDISPATCH_MAX: u32 = 2;
 
 impl FaultClass {
     /// Every class.
-    pub const ALL: [FaultClass; 19] = [
+    pub const ALL: [FaultClass; 20] = [
         FaultClass::NonzeroExit,
         FaultClass::CommandNotFound,
         FaultClass::VerifyNotRun,
@@ -136,6 +138,7 @@ impl FaultClass {
         FaultClass::LaneRefused,
         FaultClass::LaneBranchGone,
         FaultClass::WorkspaceProvisionFailed,
+        FaultClass::LockfileOutOfSync,
         FaultClass::DiskFull,
         FaultClass::Interrupted,
         FaultClass::Unknown,
@@ -150,7 +153,9 @@ impl FaultClass {
             FaultClass::NonzeroExit | FaultClass::Crashed => (Task, Then::Retry(Cause::NonzeroExit)),
             FaultClass::Timeout => (Task, Then::Retry(Cause::Timeout)),
             FaultClass::ResultMismatch => (Task, Then::Retry(Cause::ResultMismatch)),
-            FaultClass::VerifyFailed => (Task, Then::Retry(Cause::VerifyFailed)),
+            FaultClass::VerifyFailed | FaultClass::LockfileOutOfSync => {
+                (Task, Then::Retry(Cause::VerifyFailed))
+            }
             FaultClass::OutputError => (Task, Then::Retry(Cause::OutputError)),
             FaultClass::CommandNotFound | FaultClass::VerifyNotRun => (Environment, Then::Block),
             FaultClass::VerifyTimeout
@@ -186,6 +191,7 @@ impl FaultClass {
             FaultClass::LaneRefused => "lane-refused",
             FaultClass::LaneBranchGone => "lane-branch-gone",
             FaultClass::WorkspaceProvisionFailed => "workspace-provision-failed",
+            FaultClass::LockfileOutOfSync => "lockfile-out-of-sync",
             FaultClass::DiskFull => "disk-full",
             FaultClass::Interrupted => "interrupted",
             FaultClass::Unknown => "unknown",

@@ -37,9 +37,17 @@ impl Turn<'_> {
         }
         self.count_dependencies();
         self.propagate(self.graph.node_ixs().collect())?;
+        let needed = lanes_needed(self.graph, self.state);
+        for (lane, failure) in start.unfit.iter().filter(|(lane, _)| needed.contains(lane)) {
+            self.give_up(*lane, "preflight", failure)?;
+        }
         if start.provision_when == ProvisionWhen::RunStart {
             let needed = lanes_needed(self.graph, self.state);
-            self.state.live.early = needed.into_iter().take(start.lanes_that_fit).collect();
+            let mut early: Vec<LaneIx> = needed.into_iter().take(start.lanes_that_fit).collect();
+            // The longest first, or all wait for it in the end; what is not known comes before that.
+            let took = |lane: &LaneIx| start.learned.iter().find(|(of, _)| of == lane).map(|(_, ms)| *ms);
+            early.sort_by_key(|lane| std::cmp::Reverse(took(lane).unwrap_or(u64::MAX)));
+            self.state.live.early = early;
         }
         Ok(())
     }

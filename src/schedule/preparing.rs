@@ -1,5 +1,7 @@
 //! Lanes on their way to being fit to work in, and what becomes of their nodes where they do not.
 
+use std::collections::BTreeSet;
+
 use super::action::Action;
 use super::event::ProvisionFailure;
 use super::fact::{EndState, Fact};
@@ -9,6 +11,9 @@ use super::state::{Act, IllegalFact, LanePhase, NodePhase};
 use super::step::{IllegalEvent, Turn};
 use crate::graph::model::ProvisionRetry;
 use crate::ids::{IntentId, LaneIx, NodeIx};
+
+/// How often a lane is provisioned anew before anything is done in it.
+const RENEWALS_MAX: u32 = 3;
 
 impl Turn<'_> {
     pub(super) fn not_provisioned(
@@ -36,6 +41,44 @@ impl Turn<'_> {
             Fault::new(FaultClass::WorkspaceProvisionFailed, failure.detail.clone())
                 .with_cause(failure.cause.clone())
         };
+        let of_node = match act {
+            Act::ProvisionFor(_, node) => Some(node),
+            Act::Acquire(_) | Act::Provision(_) | Act::Node(_) => None,
+        };
+        let own = failure.edited && of_node.is_some() && !stopped;
+        let again = again && !own;
+        let fault = if own {
+            let detail = format!("it left manifest and lockfile at odds: {}", failure.detail);
+            Fault::new(FaultClass::LockfileOutOfSync, detail)
+        } else if failure.edited && !stopped {
+            let detail = format!("{}; nodes changed manifest or lockfile since the base", failure.detail);
+            Fault::new(FaultClass::WorkspaceProvisionFailed, detail).with_cause(failure.cause.clone())
+        } else {
+            fault
+        };
+        self.note_provision_failed(ix, intent, failure, again || stopped, &fault)?;
+        match of_node {
+            Some(node) if again => self.provision(ix, Some(node), "retry")?,
+            Some(node) => {
+                self.not_renewed(ix, node, &fault)?;
+                if !stopped && !own {
+                    self.block_lane(ix, &fault)?;
+                }
+            }
+            None if !again && !stopped => self.block_lane(ix, &fault)?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn note_provision_failed(
+        &mut self,
+        ix: LaneIx,
+        intent: &IntentId,
+        failure: &ProvisionFailure,
+        again: bool,
+        fault: &Fault,
+    ) -> Result<(), IllegalFact> {
         let nodes = nodes_needed(self.graph, self.state)
             .into_iter()
             .filter(|node| self.graph.node(*node).lane == Some(ix))
@@ -49,24 +92,62 @@ impl Turn<'_> {
             exit_code: failure.exit_code,
             cause: failure.cause.clone(),
             log_tail: failure.log_tail.clone(),
-            again: again || stopped,
+            again,
             fault: fault.clone(),
-        })?;
-        match act {
-            Act::ProvisionFor(_, node) if again => self.provision(ix, Some(node), "retry")?,
-            Act::ProvisionFor(_, node) => {
-                if let Some(flight) = self.flight(node).cloned() {
-                    let exit = self.state.live.exits.get(&flight.intent).cloned().unwrap_or_default();
-                    self.attempt_finished(node, &flight.intent, &exit, Some(fault.clone()), Vec::new())?;
-                }
-                if !stopped {
-                    self.block_lane(ix, &fault)?;
-                }
-            }
-            _ if !again && !stopped => self.block_lane(ix, &fault)?,
-            _ => {}
+        })
+    }
+
+    /// Ends what waited in a lane for its installation to be renewed, which failed. One without a `verify`
+    /// was done: it passes, unless the fault is its own.
+    fn not_renewed(&mut self, lane: LaneIx, node: NodeIx, fault: &Fault) -> Result<(), IllegalFact> {
+        for ix in self.waiting_in(lane, node) {
+            let Some(flight) = self.flight(ix).cloned() else { continue };
+            let exit = self.state.live.exits.get(&flight.intent).cloned().unwrap_or_default();
+            let done = self.graph.node(ix).check.verify.is_none()
+                && !matches!(fault.class, FaultClass::LockfileOutOfSync | FaultClass::Interrupted);
+            let fault = (!done).then(|| fault.clone());
+            self.attempt_finished(ix, &flight.intent, &exit, fault, Vec::new())?;
         }
         Ok(())
+    }
+
+    /// Returns the nodes in flight that wait for a lane to be renewed, the one in whose slot it is among them.
+    fn waiting_in(&self, lane: LaneIx, node: NodeIx) -> Vec<NodeIx> {
+        let others = self.state.live.stale.iter().copied();
+        let mut waiting: Vec<NodeIx> =
+            others.filter(|other| *other != node && self.graph.node(*other).lane == Some(lane)).collect();
+        waiting.insert(0, node);
+        waiting
+    }
+
+    /// Goes on with the checks of what waited for a lane that is renewed.
+    pub(super) fn renewed(&mut self, lane: LaneIx, node: NodeIx) -> Result<(), IllegalFact> {
+        for ix in self.waiting_in(lane, node) {
+            self.state.live.stale.remove(&ix);
+            self.verify(ix)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a lane up that can't be made fit, as is known without trying.
+    pub(super) fn give_up(
+        &mut self,
+        lane: LaneIx,
+        reason: &str,
+        failure: &ProvisionFailure,
+    ) -> Result<(), IllegalFact> {
+        let intent = self.mint();
+        self.note(Fact::ProvisionRequested {
+            lane: self.graph.lane(lane).name.clone(),
+            intent: intent.clone(),
+            reason: reason.into(),
+            r#try: self.state.lane(lane).tries,
+            node: None,
+        })?;
+        let fault = Fault::new(FaultClass::WorkspaceProvisionFailed, failure.detail.clone())
+            .with_cause(failure.cause.clone());
+        self.note_provision_failed(lane, &intent, failure, false, &fault)?;
+        self.block_lane(lane, &fault)
     }
 
     pub(super) fn lane_stale(&mut self, intent: &IntentId, reason: &str) -> Result<(), IllegalEvent> {
@@ -75,23 +156,66 @@ impl Turn<'_> {
             return Err(IllegalEvent::NoSuchAct { what: "LaneStale", intent: intent.clone() });
         };
         let name = self.graph.lane(lane).name.clone();
-        let id = self.graph.node(ix).id.clone();
-        let before_verify = self.state.live.exits.contains_key(intent);
-        if !before_verify {
-            self.note(Fact::DispatchFailed { node: id, intent: intent.clone(), reason: reason.to_string() })?;
-            if self.state.lane(lane).phase == LanePhase::Ready {
-                self.note(Fact::ProvisionStale { lane: name, reason: reason.to_string() })?;
-            }
-        } else if self.state.lane(lane).writer == Some(ix) {
+        if self.state.lane(lane).phase == LanePhase::Ready {
             self.note(Fact::ProvisionStale { lane: name, reason: reason.to_string() })?;
-            self.provision(lane, Some(ix), "stale")?;
+        }
+        if self.state.live.exits.contains_key(intent) {
+            // Nothing is installed under another node of the lane: `renew_stale` waits for it to leave.
+            self.state.live.stale.insert(ix);
         } else {
-            // A reader may share its lane, so nothing can be installed under it; it comes again.
-            let fault = Fault::new(FaultClass::Unknown, format!("its lane changed under it: {reason}"));
-            let exit = self.state.live.exits.get(intent).cloned().unwrap_or_default();
-            self.attempt_finished(ix, intent, &exit, Some(fault), Vec::new())?;
-            if self.state.lane(lane).phase == LanePhase::Ready {
-                self.note(Fact::ProvisionStale { lane: name, reason: reason.to_string() })?;
+            let id = self.graph.node(ix).id.clone();
+            self.note(Fact::DispatchFailed { node: id, intent: intent.clone(), reason: reason.to_string() })?;
+        }
+        if self.state.lane(lane).renewals > RENEWALS_MAX {
+            let failure = ProvisionFailure {
+                cmd: None,
+                exit_code: None,
+                cause: "unknown".into(),
+                detail: format!("it is stale again each time it is provisioned: {reason}"),
+                log_tail: String::new(),
+                may_differ: false,
+                ended_by_us: false,
+                edited: false,
+            };
+            self.give_up(lane, "given-up", &failure)?;
+        }
+        Ok(())
+    }
+
+    /// Renews each lane that stands in the way of a `verify`, once all who use it wait for that. It takes the
+    /// slot of one of them.
+    pub(super) fn renew_stale(&mut self) -> Result<(), IllegalFact> {
+        for ix in self.state.live.stale.clone() {
+            let (Some(flight), Some(lane)) = (self.flight(ix).cloned(), self.graph.node(ix).lane) else {
+                continue;
+            };
+            let is_ended = self.state.stop.is_some() || flight.ending.is_some();
+            if is_ended && !matches!(self.state.lane(lane).phase, LanePhase::Provisioning(_)) {
+                // It takes note of that itself.
+                self.verify(ix)?;
+            }
+        }
+        let lanes: BTreeSet<LaneIx> =
+            self.state.live.stale.iter().filter_map(|ix| self.graph.node(*ix).lane).collect();
+        for lane in lanes {
+            let waiting: Vec<NodeIx> = self
+                .state
+                .live
+                .stale
+                .iter()
+                .copied()
+                .filter(|ix| self.graph.node(*ix).lane == Some(lane))
+                .collect();
+            let all = waiting.len() as u32 == self.state.lane(lane).users();
+            match (&self.state.lane(lane).phase, waiting.first()) {
+                (LanePhase::Bare, Some(first)) if all => self.provision(lane, Some(*first), "stale")?,
+                (LanePhase::Broken(fault), Some(first)) if all => {
+                    let fault = fault.clone();
+                    self.not_renewed(lane, *first, &fault)?;
+                }
+                // Another has had it renewed meanwhile.
+                (LanePhase::Ready, Some(first)) => self.renewed(lane, *first)?,
+                _ => {}
             }
         }
         Ok(())
@@ -137,7 +261,6 @@ impl Turn<'_> {
         inside: Option<NodeIx>,
         reason: &str,
     ) -> Result<(), IllegalFact> {
-        debug_assert!(inside.is_none() || self.state.lane(lane).writer == inside);
         let intent = self.mint();
         let number = self.state.lane(lane).tries + 1;
         self.note(Fact::ProvisionRequested {
@@ -145,6 +268,7 @@ impl Turn<'_> {
             intent: intent.clone(),
             reason: reason.to_string(),
             r#try: number,
+            node: inside.map(|node| self.graph.node(node).id.clone()),
         })?;
         self.decision.actions.push(Action::Provision { intent, lane, number });
         Ok(())
@@ -158,11 +282,11 @@ impl Turn<'_> {
 
     /// Prepares the lanes that come before the first node. Returns whether all are done with.
     pub(super) fn prepare_early(&mut self) -> Result<bool, IllegalFact> {
-        let early: Vec<LaneIx> = self.state.live.early.iter().copied().collect();
+        let early: Vec<LaneIx> = self.state.live.early.clone();
         for lane in early {
             let needed = !matches!(self.state.lane(lane).phase, LanePhase::Ready | LanePhase::Broken(_));
             if !needed {
-                self.state.live.early.remove(&lane);
+                self.state.live.early.retain(|other| *other != lane);
                 continue;
             }
             if self.state.slots_held() >= self.state.slots {

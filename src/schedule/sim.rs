@@ -136,6 +136,20 @@ enum Owed {
     Timer(Timer),
 }
 
+/// A lane that can't be made fit.
+fn unfit() -> ProvisionFailure {
+    ProvisionFailure {
+        cmd: None,
+        exit_code: None,
+        cause: "tool-missing".into(),
+        detail: "sim".into(),
+        log_tail: String::new(),
+        may_differ: false,
+        ended_by_us: false,
+        edited: false,
+    }
+}
+
 /// The world's own books, kept from facts and actions without looking at the state.
 struct World {
     dice: Dice,
@@ -145,6 +159,8 @@ struct World {
     history: Vec<(Leg, Generation, Fact)>,
     owed: Vec<Owed>,
     stragglers: Vec<Event>,
+    /// Nodes that wait for their lane to be renewed.
+    waiting: BTreeSet<NodeIx>,
     fit_lanes: BTreeSet<LaneIx>,
     made_lanes: BTreeSet<LaneIx>,
     inside: BTreeMap<IntentId, NodeIx>,
@@ -174,6 +190,7 @@ impl World {
             history: Vec::new(),
             owed: Vec::new(),
             stragglers: Vec::new(),
+            waiting: BTreeSet::new(),
             fit_lanes: BTreeSet::new(),
             made_lanes: BTreeSet::new(),
             inside: BTreeMap::new(),
@@ -223,6 +240,7 @@ impl World {
                 self.over.clear();
                 self.inside.clear();
                 self.preparing.clear();
+                self.waiting.clear();
                 self.fit_lanes.clear();
                 self.made_lanes.clear();
                 let ends = &self.last_end;
@@ -242,6 +260,11 @@ impl World {
             Fact::AcquireFailed { intent, .. } => {
                 self.preparing.remove(intent);
             }
+            Fact::ProvisionRequested { intent, reason, .. }
+                if ["preflight", "given-up"].contains(&reason.as_str()) =>
+            {
+                self.preparing.insert(intent.clone());
+            }
             Fact::ProvisionRequested { lane, intent, .. } => {
                 let lane = self.lane_of(lane);
                 assert!(self.made_lanes.contains(&lane), "provisioned before it was made");
@@ -251,8 +274,9 @@ impl World {
                     .copied()
                     .filter(|ix| self.graph.node(*ix).lane == Some(lane))
                     .collect();
-                // In the slot of the one node that waits for it before its `verify`, or alone.
-                assert!(users.len() <= 1, "provisioned under {users:?}");
+                // In the slot of a node that waits for it before its `verify`, and all others there do too; or alone.
+                let is_waiting = |ix: &NodeIx| self.waiting.contains(ix);
+                assert!(users.iter().all(is_waiting), "provisioned under {users:?}");
                 if users.is_empty() {
                     self.preparing.insert(intent.clone());
                 }
@@ -261,9 +285,15 @@ impl World {
                 self.preparing.remove(intent);
                 self.fit_lanes.insert(self.lane_of(lane));
             }
-            Fact::ProvisionFailed { lane, intent, .. } => {
+            Fact::ProvisionFailed { lane, intent, fault, .. } => {
                 self.preparing.remove(intent);
-                self.fit_lanes.remove(&self.lane_of(lane));
+                // What was installed before is still there; the actuator looks whether it is.
+                let lane = self.lane_of(lane);
+                if fault.class == FaultClass::LockfileOutOfSync {
+                    self.fit_lanes.insert(lane);
+                } else {
+                    self.fit_lanes.remove(&lane);
+                }
             }
             Fact::ProvisionStale { lane, .. } => {
                 self.fit_lanes.remove(&self.lane_of(lane));
@@ -282,6 +312,7 @@ impl World {
             Fact::AttemptFinished { node, attempt, intent, fault, next, delivered, .. } => {
                 let ix = self.names.node(node).unwrap();
                 self.inside.remove(intent);
+                self.waiting.remove(&ix);
                 if *delivered {
                     let seen = self.delivered.entry(ix).or_default();
                     *seen = (*seen).max(*attempt);
@@ -419,6 +450,7 @@ impl World {
                             log_tail: String::new(),
                             may_differ: self.dice.percent(50),
                             ended_by_us: ended,
+                            edited: !ended && self.dice.percent(30),
                         },
                     }
                 } else {
@@ -429,6 +461,7 @@ impl World {
                             exit_code: None,
                             duration_ms: 0,
                             fingerprint: "f".into(),
+                            receipt: "r".into(),
                             reason: None,
                             skipped: self.dice.percent(30),
                         },
@@ -437,7 +470,7 @@ impl World {
             }
             Owed::Dispatch(intent, node) => {
                 if trouble && self.graph.node(node).lane.is_some() && self.dice.percent(30) {
-                    Event::LaneStale { intent, reason: "sim".into() }
+                    Event::LaneStale { intent, reason: "sim".into(), tree_holds: self.dice.percent(50) }
                 } else if trouble && self.dice.percent(20) {
                     let exit = Exit { not_started: Some("sim".into()), ..Exit::default() };
                     Event::Exited { intent, exit, leftovers: Vec::new() }
@@ -464,12 +497,21 @@ impl World {
             }
             Owed::Verify(intent) => {
                 let node = self.inside[&intent];
+                self.waiting.remove(&node);
+                let is_plain = self.graph.node(node).check.verify.is_none();
+                if is_plain && !(trouble && self.dice.percent(50)) {
+                    return self.feed(Event::LaneFit { intent });
+                }
                 let outcome = match (trouble, self.dice.below(4)) {
                     (true, 0) => VerifyOutcome::TimedOut,
                     (true, 1) => VerifyOutcome::NotStarted("sim".into()),
-                    (true, 2) if self.graph.node(node).lane.is_some() => {
-                        self.feed(Event::LaneStale { intent, reason: "sim".into() });
-                        return;
+                    (_, at) if is_plain || (at == 2 && trouble && self.graph.node(node).lane.is_some()) => {
+                        self.waiting.insert(node);
+                        return self.feed(Event::LaneStale {
+                            intent,
+                            reason: "sim".into(),
+                            tree_holds: false,
+                        });
                     }
                     (true, _) => VerifyOutcome::Exited { code: Some(1), output_matches: true },
                     (false, _) => VerifyOutcome::Exited { code: Some(0), output_matches: true },
@@ -507,6 +549,7 @@ impl World {
                         log_tail: String::new(),
                         may_differ: true,
                         ended_by_us: false,
+                        edited: false,
                     },
                 }),
                 Owed::Dispatch(intent, _) => {
@@ -534,6 +577,10 @@ impl World {
         self.settled = false;
         self.ended_acts.clear();
         self.early_open = when == ProvisionWhen::RunStart;
+        let unfit = match self.dice.percent(10) {
+            true => self.graph.lane_ixs().take(1).map(|lane| (lane, unfit())).collect(),
+            false => Vec::new(),
+        };
         let start = LegStart {
             leg: Leg(self.state.leg.0 + 1),
             generation: Generation(self.state.generation.0 + 1),
@@ -543,6 +590,8 @@ impl World {
             lanes_that_fit: usize::MAX,
             retry_failed: again && self.dice.percent(50),
             retry_blocked: again,
+            unfit,
+            learned: Vec::new(),
             exits,
             pid: 1,
             build: "sim".into(),

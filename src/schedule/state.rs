@@ -54,7 +54,9 @@ pub struct Live {
     /// Acts in progress and what they act on.
     pub acts: BTreeMap<IntentId, Act>,
     /// Lanes to prepare before the first node.
-    pub early: BTreeSet<LaneIx>,
+    pub early: Vec<LaneIx>,
+    /// Nodes in flight whose lane has to be installed anew before their `verify`, once its other users are gone.
+    pub stale: BTreeSet<NodeIx>,
     /// Exits that were seen while something else had to come first.
     pub exits: BTreeMap<IntentId, Exit>,
 }
@@ -135,6 +137,12 @@ pub struct LaneRecord {
     pub tries: u32,
     /// Provisioning failures in a row.
     pub failures: u32,
+    /// How often it was found stale since a node last did anything in it.
+    pub renewals: u32,
+    /// The hash of its receipt.
+    pub receipt: Option<String>,
+    /// The node that left manifest and lockfile at odds.
+    pub out_of_sync: Option<NodeIx>,
     /// Whether the next acquire sets a tree of before aside.
     pub fresh: bool,
     /// The node that writes in it.
@@ -274,7 +282,7 @@ impl RunState {
                 branch_made,
                 git_dir,
                 set_aside,
-                how: _,
+                how,
             } => {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
                 record.phase = LanePhase::Bare;
@@ -284,6 +292,10 @@ impl RunState {
                 record.fresh = false;
                 record.cleanup = None;
                 record.set_aside.extend(set_aside.clone());
+                if how != "reused" {
+                    // What was installed is not in this tree.
+                    record.receipt = None;
+                }
                 record.made = Some(MadeLane {
                     path: path.clone(),
                     branch: branch.clone(),
@@ -303,28 +315,45 @@ impl RunState {
                 };
                 self.live.acts.remove(intent);
             }
-            Fact::ProvisionRequested { lane, intent, r#try, .. } => {
+            Fact::ProvisionRequested { lane, intent, r#try, node, .. } => {
                 let lane = names.lane(lane)?;
                 self.minted(intent);
                 let record = &mut self.lanes[lane.at()];
                 record.phase = LanePhase::Provisioning(intent.clone());
                 record.tries = *r#try;
-                let act = match record.writer.filter(|_| record.users() > 0) {
-                    Some(node) => Act::ProvisionFor(lane, node),
+                let act = match node {
+                    Some(node) => Act::ProvisionFor(lane, names.node(node)?),
                     None => Act::Provision(lane),
                 };
                 self.live.acts.insert(intent.clone(), act);
             }
-            Fact::ProvisionPerformed { lane, intent, .. } | Fact::ProvisionSkipped { lane, intent, .. } => {
+            Fact::ProvisionPerformed { lane, intent, receipt, .. } => {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
                 record.phase = LanePhase::Ready;
                 record.failures = 0;
+                record.receipt = Some(receipt.clone());
+                record.out_of_sync = None;
+                self.live.acts.remove(intent);
+            }
+            Fact::ProvisionSkipped { lane, intent, .. } => {
+                let record = &mut self.lanes[names.lane(lane)?.at()];
+                record.phase = LanePhase::Ready;
+                record.failures = 0;
+                record.out_of_sync = None;
                 self.live.acts.remove(intent);
             }
             Fact::ProvisionFailed { lane, intent, again, fault, .. } => {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
+                let node = match self.live.acts.get(intent) {
+                    Some(Act::ProvisionFor(_, node)) => Some(*node),
+                    Some(Act::Acquire(_) | Act::Provision(_) | Act::Node(_)) | None => None,
+                };
                 if fault.class == FaultClass::Interrupted {
                     record.phase = LanePhase::Pending;
+                } else if fault.class == FaultClass::LockfileOutOfSync {
+                    // That node may try again in it; for all others it is stale.
+                    record.phase = LanePhase::Ready;
+                    record.out_of_sync = node;
                 } else {
                     record.failures += 1;
                     record.phase = if *again { LanePhase::Bare } else { LanePhase::Broken(fault.clone()) };
@@ -335,6 +364,7 @@ impl RunState {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
                 record.phase = LanePhase::Bare;
                 record.failures = 0;
+                record.renewals += 1;
             }
             Fact::DispatchRequested { node, attempt, intent, .. } => {
                 let node = names.node(node)?;
@@ -356,7 +386,11 @@ impl RunState {
                 self.live.ready.insert((Reverse(graph.rank(node)), node));
             }
             Fact::NodeStarted { node, attempt, .. } => {
-                let record = &mut self.nodes[names.node(node)?.at()];
+                let node = names.node(node)?;
+                if let Some(lane) = graph.node(node).lane {
+                    self.lanes[lane.at()].renewals = 0;
+                }
+                let record = &mut self.nodes[node.at()];
                 record.attempts = record.attempts.max(*attempt);
                 if let NodePhase::InFlight(flight) = &mut record.phase {
                     flight.delivered = true;
@@ -443,6 +477,7 @@ impl RunState {
             }
             lane.phase = LanePhase::Pending;
             lane.failures = 0;
+            lane.renewals = 0;
             lane.writer = None;
             lane.readers = 0;
         }
@@ -499,6 +534,7 @@ impl RunState {
         }
         self.live.acts.remove(intent);
         self.live.exits.remove(intent);
+        self.live.stale.remove(&node);
     }
 
     /// Returns how the run stands once nothing is in flight: what its nodes and its stop say.

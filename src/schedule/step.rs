@@ -12,7 +12,7 @@ use super::ready::{Gate, gate};
 use super::resolver::{Next, resolve};
 use super::state::{Act, Edge, Flight, IllegalFact, LanePhase, Names, NodePhase, RunState, edge};
 use crate::graph::Graph;
-use crate::graph::model::{On, OnFail};
+use crate::graph::model::{Access, On, OnFail};
 use crate::ids::{IntentId, NodeIx};
 
 /// What follows from an event.
@@ -100,15 +100,21 @@ pub fn step(
                     exit_code: receipt.exit_code,
                     duration_ms: receipt.duration_ms,
                     fingerprint: receipt.fingerprint.clone(),
+                    receipt: receipt.receipt.clone(),
                     reason: receipt.reason.clone(),
                 }
             })?;
             if let Act::ProvisionFor(_, node) = act {
-                turn.verify(node)?;
+                turn.renewed(ix, node)?;
             }
         }
         Event::NotProvisioned { intent, failure } => turn.not_provisioned(intent, failure)?,
-        Event::LaneStale { intent, reason } => turn.lane_stale(intent, reason)?,
+        Event::LaneStale { intent, reason, tree_holds: _ } => turn.lane_stale(intent, reason)?,
+        Event::LaneFit { intent } => {
+            let Some(Act::Node(ix)) = turn.act("LaneFit", intent)? else { return Ok(turn.decision) };
+            let exit = turn.state.live.exits.get(intent).cloned().unwrap_or_default();
+            turn.attempt_finished(ix, intent, &exit, None, Vec::new())?;
+        }
         Event::Started { intent, pid, start_time } => {
             let Some(Act::Node(ix)) = turn.act("Started", intent)? else { return Ok(turn.decision) };
             let attempt = turn.flight(ix).map_or(1, |flight| flight.attempt);
@@ -326,13 +332,29 @@ impl Turn<'_> {
         } else {
             judge_exit(exit, node.check.exit_zero, ending == Some(EndReason::Timeout))
         };
-        match (&fault, &node.check.verify) {
-            (None, Some(_)) => {
+        match &fault {
+            None if node.check.verify.is_some() || self.needs_a_look(ix) => {
                 self.state.live.exits.insert(intent.clone(), exit.clone());
                 self.verify(ix)
             }
             _ => self.attempt_finished(ix, intent, exit, fault, leftovers.to_vec()),
         }
+    }
+
+    /// Returns whether the lane of a node without a `verify` is looked at before it passes: others come after
+    /// it there, and what it did to manifest and lockfile is its own.
+    fn needs_a_look(&self, ix: NodeIx) -> bool {
+        let node = self.graph.node(ix);
+        let is_other = |other: &NodeIx| {
+            *other != ix
+                && self.graph.node(*other).lane == node.lane
+                && matches!(self.state.node(*other).phase, NodePhase::Waiting)
+        };
+        let stopping = self.state.stop.is_some() || self.state.halted;
+        node.lane.is_some()
+            && node.access == Access::Write
+            && !stopping
+            && self.graph.node_ixs().any(|other| is_other(&other))
     }
 
     pub(super) fn verify(&mut self, ix: NodeIx) -> Result<(), IllegalFact> {
@@ -460,7 +482,9 @@ impl Turn<'_> {
             reason: if attempt == 1 { "ready" } else { "again" }.to_string(),
             lane: self.lane_of(ix),
         })?;
-        self.decision.actions.push(Action::Dispatch { intent, node: ix, attempt });
+        let despite_inputs =
+            self.graph.node(ix).lane.is_some_and(|lane| self.state.lane(lane).out_of_sync == Some(ix));
+        self.decision.actions.push(Action::Dispatch { intent, node: ix, attempt, despite_inputs });
         Ok(())
     }
 
@@ -469,6 +493,7 @@ impl Turn<'_> {
         if self.state.leg.0 == 0 || self.state.live.unmet.is_empty() {
             return Ok(());
         }
+        self.renew_stale()?;
         if self.state.stop.is_none() {
             if !self.state.halted && !self.prepare_early()? {
                 return Ok(());

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::lane::LaneRequest;
 use super::{
-    AcquireFault, Acquired, CommittedFile, Footprint, How, NotInLanes, Obstacle, Repository, Room,
-    WorktreeError, Worktrees,
+    AcquireFault, Acquired, CommittedFile, Footprint, How, NotInLanes, Obstacle, Repository, Room, Shared,
+    TreeState, WorktreeError, Worktrees,
 };
 use crate::ids::{CommitId, LaneName};
 
@@ -123,6 +123,23 @@ impl Worktrees for FakeWorktrees {
 
     fn tracked(&self, _: &Path, _: &[String]) -> Result<BTreeSet<String>, WorktreeError> {
         Ok(BTreeSet::new())
+    }
+
+    fn tree_state(&self, _: &Path) -> Result<TreeState, WorktreeError> {
+        Ok(TreeState::default())
+    }
+
+    fn shared(&self, _: &Repository) -> Result<Shared, WorktreeError> {
+        Ok(Shared::default())
+    }
+
+    fn put_back_hooks_path(
+        &self,
+        _: &Repository,
+        _: Option<&str>,
+        _: Option<&str>,
+    ) -> Result<bool, WorktreeError> {
+        Ok(false)
     }
 
     fn files_at(

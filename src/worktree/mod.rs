@@ -13,8 +13,10 @@ mod make;
 mod observe;
 mod preflight;
 pub mod receipt;
+mod refusing;
 pub mod rescue;
 mod retire;
+mod shared;
 pub mod sight;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,8 +36,10 @@ pub(crate) use observe::{
     Entry, checked_out_at, entry_for, gone_aside, half_made, is_of_lane, lock_of, marked, set_aside,
     tip as branch_tip,
 };
+pub use refusing::RefusingWorktrees;
 pub(crate) use retire::move_to;
-pub use sight::CommittedFile;
+pub use shared::Shared;
+pub use sight::{CommittedFile, TreeState};
 
 /// A repository as found from some folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -318,8 +322,23 @@ pub trait Worktrees: Send + Sync {
         holds_work: &dyn Fn() -> bool,
     ) -> Result<Option<PathBuf>, AcquireFault>;
 
-    /// Returns which of `names` git tracks in the checkout at `root`.
-    fn tracked(&self, root: &Path, names: &[String]) -> Result<BTreeSet<String>, WorktreeError>;
+    /// Returns the files that git tracks in the checkout at `root`, of those that `patterns` name: paths, or
+    /// patterns in which `*` stays inside a folder and `**/` crosses them.
+    fn tracked(&self, root: &Path, patterns: &[String]) -> Result<BTreeSet<String>, WorktreeError>;
+
+    /// Returns what the checkout at `root` holds besides its commit.
+    fn tree_state(&self, root: &Path) -> Result<TreeState, WorktreeError>;
+
+    /// Returns what all worktrees of the repository share and an installer can write.
+    fn shared(&self, repository: &Repository) -> Result<Shared, WorktreeError>;
+
+    /// Gives `core.hooksPath` back the value `before`, while it still holds `now`, and returns whether it did.
+    fn put_back_hooks_path(
+        &self,
+        repository: &Repository,
+        now: Option<&str>,
+        before: Option<&str>,
+    ) -> Result<bool, WorktreeError>;
 
     /// Returns those of `names` that `commit` has as plain files, with their content.
     fn files_at(
@@ -346,9 +365,12 @@ pub trait Worktrees: Send + Sync {
 pub struct GitWorktrees {
     git: Git,
     stop: Stop,
-    /// The last answer of `files_at`: lanes of one base ask the same, and a commit never changes.
-    committed: Arc<Mutex<Option<Committed>>>,
+    /// Answers of `files_at`: lanes of one base ask the same, and a commit never changes.
+    committed: Arc<Mutex<Vec<Committed>>>,
 }
+
+/// Most answers of `files_at` that are kept.
+const ANSWERS_MAX: usize = 16;
 
 /// A question for files of a commit, and its answer.
 #[derive(Clone, Debug)]
@@ -417,8 +439,25 @@ impl Worktrees for GitWorktrees {
         retire::retire(&self.git, repository, lane, anew, holds_work)
     }
 
-    fn tracked(&self, root: &Path, names: &[String]) -> Result<BTreeSet<String>, WorktreeError> {
-        sight::tracked(&self.git, root, names)
+    fn tracked(&self, root: &Path, patterns: &[String]) -> Result<BTreeSet<String>, WorktreeError> {
+        sight::tracked(&self.git, root, patterns)
+    }
+
+    fn tree_state(&self, root: &Path) -> Result<TreeState, WorktreeError> {
+        sight::tree_state(&self.git, root)
+    }
+
+    fn shared(&self, repository: &Repository) -> Result<Shared, WorktreeError> {
+        shared::shared(&self.git, &repository.common_dir)
+    }
+
+    fn put_back_hooks_path(
+        &self,
+        repository: &Repository,
+        now: Option<&str>,
+        before: Option<&str>,
+    ) -> Result<bool, WorktreeError> {
+        shared::put_back_hooks_path(&self.git, &repository.common_dir, now, before)
     }
 
     fn files_at(
@@ -428,14 +467,19 @@ impl Worktrees for GitWorktrees {
         names: &[String],
     ) -> Result<BTreeMap<String, CommittedFile>, WorktreeError> {
         let known = || self.committed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(last) = &*known()
-            && (&last.common_dir, &last.commit, last.names.as_slice())
+        let is_asked = |answer: &&Committed| {
+            (&answer.common_dir, &answer.commit, answer.names.as_slice())
                 == (&repository.common_dir, commit, names)
-        {
-            return Ok(last.files.clone());
+        };
+        if let Some(answer) = known().iter().find(is_asked) {
+            return Ok(answer.files.clone());
         }
         let files = sight::files_at(&self.git, repository, commit, names)?;
-        *known() = Some(Committed {
+        let mut known = known();
+        if known.len() >= ANSWERS_MAX {
+            known.remove(0);
+        }
+        known.push(Committed {
             common_dir: repository.common_dir.clone(),
             commit: commit.clone(),
             names: names.to_vec(),
@@ -454,80 +498,5 @@ impl Worktrees for GitWorktrees {
 
     fn release(&self, repository: &Repository, lane: &LaneRequest) -> Result<(), WorktreeError> {
         make::release(&self.git, repository, lane)
-    }
-}
-
-/// Answers every call with a refusal: what a test did not provide was not to be called.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RefusingWorktrees;
-
-impl Worktrees for RefusingWorktrees {
-    fn discover(&self, _: &Path) -> Result<Repository, WorktreeError> {
-        Err(WorktreeError::Refused { call: "Worktrees::discover" })
-    }
-
-    fn resolve(&self, _: &Repository, _: &str) -> Result<CommitId, WorktreeError> {
-        Err(WorktreeError::Refused { call: "Worktrees::resolve" })
-    }
-
-    fn not_in_lanes(&self, _: &Repository) -> Result<Option<NotInLanes>, WorktreeError> {
-        Err(WorktreeError::Refused { call: "Worktrees::not_in_lanes" })
-    }
-
-    fn footprint(&self, _: &Repository, _: &CommitId) -> Result<Footprint, WorktreeError> {
-        Err(WorktreeError::Refused { call: "Worktrees::footprint" })
-    }
-
-    fn room(&self, _: &Path) -> Result<Room, WorktreeError> {
-        Err(WorktreeError::Refused { call: "Worktrees::room" })
-    }
-
-    fn preflight(&self, _: &Repository, _: &[LaneRequest]) -> Result<Vec<Obstacle>, WorktreeError> {
-        Err(WorktreeError::Refused { call: "Worktrees::preflight" })
-    }
-
-    fn acquire(&self, _: &Repository, _: &LaneRequest) -> Result<Acquired, AcquireFault> {
-        Err(AcquireFault {
-            class: AcquireClass::Bug,
-            detail: WorktreeError::Refused { call: "Worktrees::acquire" }.to_string(),
-            hint: "report this".into(),
-        })
-    }
-
-    fn retire(
-        &self,
-        _: &Repository,
-        _: &LaneRequest,
-        _: bool,
-        _: &dyn Fn() -> bool,
-    ) -> Result<Option<PathBuf>, AcquireFault> {
-        Err(AcquireFault {
-            class: AcquireClass::Bug,
-            detail: WorktreeError::Refused { call: "Worktrees::retire" }.to_string(),
-            hint: "report this".into(),
-        })
-    }
-
-    fn tracked(&self, _: &Path, _: &[String]) -> Result<BTreeSet<String>, WorktreeError> {
-        Err(WorktreeError::Refused { call: "Worktrees::tracked" })
-    }
-
-    fn files_at(
-        &self,
-        _: &Repository,
-        _: &CommitId,
-        _: &[String],
-    ) -> Result<BTreeMap<String, CommittedFile>, WorktreeError> {
-        Err(WorktreeError::Refused { call: "Worktrees::files_at" })
-    }
-
-    fn has_identity(&self, _: &Repository) -> Result<bool, WorktreeError> {
-        Err(WorktreeError::Refused { call: "Worktrees::has_identity" })
-    }
-
-    fn stop(&self, _: bool) {}
-
-    fn release(&self, _: &Repository, _: &LaneRequest) -> Result<(), WorktreeError> {
-        Err(WorktreeError::Refused { call: "Worktrees::release" })
     }
 }

@@ -153,7 +153,7 @@ fn a_dry_run_says_what_would_be_run_and_makes_nothing() {
     let ended = world.run_with(graph, &["--dry-run"]).expect(0);
     for line in [
         "lane l: branch omg/r1/l",
-        "`npm ci` (detected by marker files)",
+        "`npm ci` (detected by marker files: package-lock.json)",
         "$ echo {{ lane.branch }}",
         "b: in the folder omg was started in, after a",
     ] {

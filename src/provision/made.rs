@@ -1,0 +1,65 @@
+//! What an installation left in a lane besides its own folders, so that cleanup can tell it from work.
+#![expect(clippy::disallowed_methods, reason = "lists and hashes what an installation made")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::mark::is_real_below;
+use super::receipt::{MadeFile, digest};
+
+/// Most files that are listed one by one; what is beyond is moved to `rescued/` at cleanup, as work is.
+const FILES_MAX: usize = 5000;
+/// Most bytes that are hashed for that.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// What an installation left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Folders that can be made again.
+    pub folders: Vec<PathBuf>,
+    /// Other files.
+    pub files: Vec<MadeFile>,
+}
+
+/// Returns what of `appeared`, paths in the lane at `root` that git does not track and that were not there
+/// before, lies in `folders`, and the rest file by file.
+pub fn made(root: &Path, folders: &BTreeSet<String>, appeared: &[PathBuf]) -> Made {
+    let mut made = Made::default();
+    for folder in folders {
+        if is_real_below(root, Path::new(folder)) {
+            made.folders.push(PathBuf::from(folder));
+        }
+    }
+    let mut bytes = 0;
+    let mut queue: Vec<PathBuf> = appeared.to_vec();
+    while let Some(path) = queue.pop() {
+        if made.folders.iter().any(|folder| path.starts_with(folder)) || is_made_again(&path) {
+            continue;
+        }
+        let place = root.join(&path);
+        let Ok(meta) = fs::symlink_metadata(&place) else { continue };
+        if meta.is_dir() {
+            // A repository inside is nobody's to drop.
+            let Ok(entries) = fs::read_dir(&place) else { continue };
+            if !place.join(".git").exists() {
+                queue.extend(entries.flatten().map(|entry| path.join(entry.file_name())));
+            }
+            continue;
+        }
+        bytes += meta.len();
+        if !meta.is_file() || made.files.len() >= FILES_MAX || bytes > BYTES_MAX {
+            continue;
+        }
+        if let Ok(sha256) = digest(&place) {
+            made.files.push(MadeFile { path, sha256 });
+        }
+    }
+    made.files.sort_by(|one, two| one.path.cmp(&two.path));
+    made
+}
+
+/// Cleanup knows these by their names.
+fn is_made_again(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "node_modules" || part.as_os_str() == "__pycache__")
+}

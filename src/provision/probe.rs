@@ -1,0 +1,97 @@
+//! Which files of a lane are looked at, and what speaks against installing there.
+#![expect(clippy::disallowed_methods, reason = "looks for folders that tools would find by mistake")]
+
+use std::fs;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::ecosystem::Family;
+use super::ecosystems::{ECOSYSTEMS, probed_names};
+use super::fingerprint::hex;
+use super::mark::{candidates, node_modules_above};
+use super::plan::{HOOK_PLACES, ProvisionPlan, below, roots_of};
+use crate::graph::model::{Provision, ProvisionChoice};
+
+/// Bytes of a manifest or lockfile that a plan looks into.
+pub const MANIFEST_MAX: u64 = 16 << 20;
+
+/// Files of Node's that change an install and have no fixed name.
+const FOLDERS_OF_PATCHES: [&str; 3] = ["patches", ".yarn/patches", ".yarn/plugins"];
+
+/// Returns the files that are probed in a lane, absent ones too, by their path in it.
+pub fn names(provision: &Provision) -> Vec<String> {
+    let mut names: Vec<String> = if provision.choice == ProvisionChoice::Nothing {
+        Vec::new()
+    } else {
+        let roots = roots_of(&provision.roots);
+        let probed = probed_names();
+        roots.iter().flat_map(|root| probed.iter().map(|name| below(root, name))).collect()
+    };
+    names.extend(provision.inputs.iter().cloned());
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Returns the files whose content at the base commit is asked for: the hooks, and what is probed.
+pub fn at_base(provision: &Provision) -> Vec<String> {
+    HOOK_PLACES.iter().map(|place| place.to_string()).chain(names(provision)).collect()
+}
+
+/// Returns the patterns of the tracked files that a fingerprint covers besides: manifests of a workspace's
+/// members, wherever they lie, and patches.
+pub fn patterns(provision: &Provision) -> Vec<String> {
+    if provision.choice == ProvisionChoice::Nothing {
+        return Vec::new();
+    }
+    let mut patterns = names(provision);
+    for root in roots_of(&provision.roots) {
+        let manifests = ECOSYSTEMS.iter().flat_map(|row| row.manifests);
+        patterns.extend(manifests.map(|name| below(&root, &format!("**/{name}"))));
+        patterns.extend(FOLDERS_OF_PATCHES.iter().map(|name| below(&root, &format!("{name}/**"))));
+    }
+    patterns.sort();
+    patterns.dedup();
+    patterns
+}
+
+/// Returns why something outside the lane would be used or changed in its place; `None` where nothing is seen.
+pub fn not_isolated(root: &Path, plan: &ProvisionPlan) -> Option<String> {
+    let is_node = plan.rows().any(|row| row.family == Family::Node);
+    if let Some(above) = node_modules_above(root).filter(|_| is_node) {
+        return Some(format!(
+            "{} holds node_modules, in which Node looks too: the lane would seem complete",
+            above.display()
+        ));
+    }
+    // A link that git tracks comes back with each checkout, and leads an install out of the lane.
+    for folder in candidates(plan) {
+        let mut at = root.to_path_buf();
+        for part in Path::new(&folder).parent().into_iter().flat_map(Path::components) {
+            at.push(part);
+            if fs::symlink_metadata(&at).is_ok_and(|meta| meta.is_symlink()) {
+                return Some(format!(
+                    "{} is a symbolic link, and leads an install out of the lane",
+                    at.display()
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// Returns what is said of a program that is not there.
+pub fn tool_missing(tool: &str, plan: &ProvisionPlan) -> String {
+    let step = plan.steps.iter().find(|step| step.row().is_some_and(|row| row.tool == tool));
+    let line = step.map(super::Step::display).unwrap_or_default();
+    match tool.strip_prefix("./") {
+        Some(file) => format!("{file} can't be executed, and `{line}` needs it"),
+        None => format!("`{tool}` is not on the PATH, and `{line}` needs it"),
+    }
+}
+
+/// Returns the SHA-256 of some bytes, lower-case hex.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}

@@ -1,0 +1,612 @@
+//! The actuator that makes a lane fit to work in, and the look whether it still is.
+#![expect(clippy::disallowed_methods, reason = "makes the lane's folder, asks what is in a lane")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::forecast::forecast;
+use super::perform::Stage;
+use crate::graph::model::{Piece, ProvisionChoice};
+use crate::ids::{IntentId, LaneIx, LaneName, NodeIx};
+use crate::process::environment::Environment;
+use crate::provision::apply::{self, Failure, Ran, Site};
+use crate::provision::cause::Cause;
+use crate::provision::fingerprint::{FileState, Inputs, fingerprint};
+use crate::provision::learned;
+use crate::provision::made::{Made, made};
+use crate::provision::mark;
+use crate::provision::plan::{HOOK_PLACES, Hook, ProvisionPlan, Seen, plan};
+use crate::provision::probe;
+use crate::provision::receipt::{self, Known, Receipt, Staleness, Standing, states};
+use crate::provision::tools::{Asking, find};
+use crate::schedule::Event;
+use crate::schedule::event::{ProvisionFailure, Provisioned};
+use crate::schedule::state::{LaneRecord, MadeLane};
+use crate::worktree::{Shared, TreeState, WorktreeError, Worktrees};
+
+/// How a lane was made fit in this leg.
+#[derive(Clone, Debug)]
+pub struct InLeg {
+    /// What was run, or would have been.
+    pub plan: ProvisionPlan,
+    /// Versions by program.
+    pub tools: BTreeMap<String, String>,
+    /// The hash of its receipt.
+    pub receipt: String,
+    /// What the overlay copied in, hashed.
+    pub overlay: Option<String>,
+}
+
+/// What was done.
+struct Done {
+    receipt: Receipt,
+    sha256: String,
+    skipped: Option<String>,
+}
+
+impl Stage {
+    /// Returns which of the lanes that are not there can't be made fit, and what installing took the last time. Where that can't be told, it is found out later.
+    pub async fn forecasts(&self) -> (Vec<(LaneIx, ProvisionFailure)>, Vec<(LaneIx, u64)>) {
+        let (Some(repository), Some(of_run)) = (self.repository.clone(), self.file.repository.as_ref())
+        else {
+            return Default::default();
+        };
+        let known = learned::load(&self.learned);
+        let (mut unfit, mut took) = (Vec::new(), Vec::new());
+        for lane in self.graph().lane_ixs() {
+            let name = &self.graph().lane(lane).name;
+            let (root, base) = (of_run.path_of(name), of_run.base_of(name).clone());
+            let provision = self.graph().provision(lane).clone();
+            if root.exists() || provision.choice == ProvisionChoice::Nothing || provision.skip_if.is_some() {
+                continue;
+            }
+            let environment = self.place(&self.lanes.borrow()).of_provisioning(lane);
+            let repository = repository.clone();
+            let asked = self
+                .ask(move |worktrees| {
+                    forecast(worktrees, &repository, &base, &provision, &root, &environment)
+                })
+                .await;
+            let Ok(forecast) = asked else { continue };
+            if let Some(failure) = forecast.unfit.filter(|_| !self.path_depends_on_lane()) {
+                unfit.push((lane, told(failure, false)));
+            }
+            took.extend(known.get(&forecast.key).map(|ms| (lane, *ms)));
+        }
+        (unfit, took)
+    }
+
+    /// Returns whether programs may be found in a lane only once it is there.
+    fn path_depends_on_lane(&self) -> bool {
+        let path = self.graph().parts().env.get("PATH");
+        path.is_some_and(|path| path.0.iter().any(|piece| matches!(piece, Piece::LanePath)))
+    }
+
+    pub(super) async fn provision(&self, intent: IntentId, lane: LaneIx, number: u32, record: LaneRecord) {
+        let Some(made) = self.lanes.borrow()[lane.at()].clone() else {
+            let failure = Failure::new(Cause::Unknown, None, "the lane is not made");
+            return self.answer(Event::NotProvisioned { intent, failure: told(failure, false) });
+        };
+        let outcome = self.try_to_provision(&intent, lane, number, &record, &made).await;
+        self.jobs.borrow_mut().remove(&intent);
+        self.answer(match outcome {
+            Ok(done) => Event::Provisioned {
+                intent,
+                receipt: Provisioned {
+                    cmd: done.receipt.cmd,
+                    exit_code: done.receipt.exit_code,
+                    duration_ms: if done.skipped.is_some() { 0 } else { done.receipt.duration_ms },
+                    fingerprint: done.receipt.fingerprint,
+                    receipt: done.sha256,
+                    reason: done.skipped.clone().or(done.receipt.reason),
+                    skipped: done.skipped.is_some(),
+                },
+            },
+            Err(failure) => {
+                let edited =
+                    failure.verdict.cause == Cause::LockMismatch && self.edited_since_base(lane, &made).await;
+                Event::NotProvisioned { intent, failure: told(failure, edited) }
+            }
+        });
+    }
+
+    async fn try_to_provision(
+        &self,
+        intent: &IntentId,
+        lane: LaneIx,
+        number: u32,
+        record: &LaneRecord,
+        lane_made: &MadeLane,
+    ) -> Result<Done, Failure> {
+        let settings = self.graph().provision(lane);
+        let name = self.graph().lane(lane).name.clone();
+        let broken = |detail: String| Failure::new(Cause::Unknown, None, detail);
+        let (seen, inputs) = self.seen(lane, &lane_made.path).await.map_err(broken)?;
+        let plan = plan(&settings.choice, &settings.roots, &seen);
+        for warning in &plan.warnings {
+            self.observer.warn(&format!("lane `{name}`: {warning}"));
+        }
+        let site = self.site(lane, number, lane_made);
+        isolated(&site, &plan)?;
+        has_tools(&site, &plan)?;
+        let job = |what: &str, step: usize| {
+            if self.is_ended(intent) {
+                return None;
+            }
+            let job = format!("{intent}.{what}{}", step + 1);
+            self.jobs.borrow_mut().insert(intent.clone(), job.clone());
+            Some(job)
+        };
+        std::fs::create_dir_all(&site.folder).map_err(|error| broken(error.to_string()))?;
+        let answers = site.folder.join("versions.log");
+        let asking = Asking {
+            spawner: &*self.seams.spawner,
+            environment: &site.environment,
+            folder: &site.root,
+            answers: &answers,
+            job: &|number| job("version.", number),
+        };
+        let overlay = self.overlay_digest(lane);
+        let before = receipt::load(&site.receipt(), record.receipt.as_deref());
+        if let Some(before) = before.as_ref().filter(|_| mark::find(&site.folder).is_none()) {
+            let known = Known {
+                path: &site.receipt(),
+                sha256: record.receipt.as_deref(),
+                root: &site.root,
+                plan: &plan,
+                tools: &before.tools,
+                overlay: overlay.as_deref(),
+            };
+            // Programs are asked for their versions only where nothing else has changed.
+            if let Standing::Fresh(receipt) = receipt::standing(&known)
+                && self.versions.of(&plan, &asking).await == before.tools
+            {
+                let sha256 = record.receipt.clone().unwrap_or_default();
+                self.keep(lane, &plan, &before.tools, &sha256, overlay);
+                return Ok(Done {
+                    receipt: *receipt,
+                    sha256,
+                    skipped: Some("its receipt still holds".into()),
+                });
+            }
+        }
+        let files = states(&site.root, &inputs);
+        let trusted = settings.skip_if.as_ref().filter(|path| site.root.join(path).exists());
+        let mut new = Receipt {
+            cmd: plan.display(),
+            exit_code: (!plan.steps.is_empty()).then_some(0),
+            at: self.seams.clock.now(),
+            duration_ms: 0,
+            fingerprint: String::new(),
+            rung: plan.rung,
+            reason: plan.reason.clone(),
+            tools: BTreeMap::new(),
+            inputs: inputs.clone(),
+            installed: Vec::new(),
+            made: Vec::new(),
+            files: Vec::new(),
+            mirror: settings.receipt_file.clone(),
+        };
+        if let Some(path) = trusted {
+            new.cmd = None;
+            new.exit_code = None;
+            new.reason = Some(format!("{path} is there, and `skip_if` trusts it"));
+        } else if !plan.steps.is_empty() {
+            let installer =
+                Installer { stage: self, site: &site, plan: &plan, before: before.as_ref(), lane: &name };
+            let (ran, left) = installer.install(number, &|step| job("", step)).await?;
+            for remark in &ran.remarks {
+                self.observer.warn(&format!("lane `{name}`: {remark}"));
+            }
+            // What it read may have changed under it, and then nobody knows what was installed.
+            let after = states(&site.root, &inputs);
+            if after != files {
+                let changed = files.iter().find(|(name, state)| after.get(*name) != Some(*state));
+                let detail = format!(
+                    "{} changed while it was installed",
+                    changed.map_or("a file that it depends on", |(name, _)| name.as_str())
+                );
+                return Err(Failure::new(Cause::Unknown, plan.display(), detail));
+            }
+            new.installed = ran.installed;
+            new.made = left.folders;
+            new.files = left.files;
+            let end = self.seams.clock.now();
+            new.duration_ms = (end.as_millisecond() - new.at.as_millisecond()).max(0) as u64;
+            new.at = end;
+            learned::learn(&self.learned, &learned::key(&plan, &seen), new.duration_ms);
+        }
+        // Only now: an installer that misbehaves is met in its own time and with its own log.
+        new.tools = self.versions.of(&plan, &asking).await;
+        let facts = Inputs { plan: &plan, tools: &new.tools, files: &files, overlay: overlay.as_deref() };
+        new.fingerprint = fingerprint(&facts, &site.root.to_string_lossy());
+        let failed = |error: std::io::Error| {
+            let full = error.kind() == std::io::ErrorKind::StorageFull;
+            let cause = if full { Cause::DiskFull } else { Cause::Unknown };
+            Failure::new(cause, plan.display(), format!("its receipt could not be written: {error}"))
+        };
+        if let Some(mirror) = &settings.receipt_file {
+            self.mirror(&mut new, &site, mirror).await?;
+        }
+        let sha256 = receipt::save(&new, &site.receipt(), &site.git_dir).map_err(failed)?;
+        mark::clear(&site.folder).map_err(failed)?;
+        self.keep(lane, &plan, &new.tools, &sha256, overlay);
+        Ok(Done { receipt: new, sha256, skipped: None })
+    }
+
+    /// Writes the mirror of a receipt into the tree. One that git tracks would be a promise to every later
+    /// lane, so it is refused.
+    async fn mirror(&self, receipt: &mut Receipt, site: &Site, mirror: &str) -> Result<(), Failure> {
+        let failure = |detail: String| Failure::new(Cause::Unknown, receipt.cmd.clone(), detail);
+        let (root, names) = (site.root.clone(), vec![mirror.to_string()]);
+        let tracked = self.ask(move |worktrees| worktrees.tracked(&root, &names)).await.map_err(failure)?;
+        if !tracked.is_empty() {
+            let detail =
+                format!("`receipt_file` {mirror} is tracked by git, so each new lane would have one");
+            return Err(Failure::new(Cause::TrackedChanged, receipt.cmd.clone(), detail));
+        }
+        let made =
+            receipt::write_mirror(receipt, &site.root, mirror).map_err(|error| failure(error.to_string()))?;
+        receipt.files.retain(|file| file.path != made.path);
+        receipt.files.push(made);
+        self.exclude(&site.folder, &[PathBuf::from(mirror)]);
+        Ok(())
+    }
+
+    fn keep(
+        &self,
+        lane: LaneIx,
+        plan: &ProvisionPlan,
+        tools: &BTreeMap<String, String>,
+        receipt: &str,
+        overlay: Option<String>,
+    ) {
+        let in_leg =
+            InLeg { plan: plan.clone(), tools: tools.clone(), receipt: receipt.to_string(), overlay };
+        self.provisioned.borrow_mut().insert(lane, in_leg);
+    }
+
+    fn site(&self, lane: LaneIx, number: u32, made: &MadeLane) -> Site {
+        let graph = self.graph();
+        let parts = graph.parts();
+        let lock =
+            self.repository.as_ref().map(|repository| repository.common_dir.join("omg-provision.lock"));
+        Site {
+            root: made.path.clone(),
+            git_dir: made.git_dir.clone(),
+            folder: self.dir.lane(&graph.lane(lane).name),
+            number,
+            environment: self.place(&self.lanes.borrow()).of_provisioning(lane),
+            own: parts.env.keys().chain(&self.file.pass_env).cloned().collect(),
+            shell: parts.shell.clone(),
+            timeout: graph.provision(lane).timeout,
+            cache_lock: self.cache_lock.clone(),
+            repository_lock: lock.unwrap_or_else(|| self.cache_lock.clone()),
+        }
+    }
+
+    /// Asks git something, beside the loop.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn Worktrees) -> Result<T, WorktreeError> + Send + 'static,
+    ) -> Result<T, String> {
+        let worktrees = Arc::clone(&self.seams.worktrees);
+        let asked = tokio::task::spawn_blocking(move || question(&*worktrees)).await;
+        asked.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    }
+
+    /// Looks at a lane as provisioning sees it. Returns that, and every file that the fingerprint covers.
+    async fn seen(&self, lane: LaneIx, root: &Path) -> Result<(Seen, Vec<String>), String> {
+        let provision = self.graph().provision(lane).clone();
+        let (Some(repository), Some(file)) = (self.repository.clone(), self.file.repository.as_ref()) else {
+            return Err("a lane without a repository".into());
+        };
+        let base = file.base_of(&self.graph().lane(lane).name).clone();
+        let place = root.to_path_buf();
+        let question = move |worktrees: &dyn Worktrees| {
+            let tracked = worktrees.tracked(&place, &probe::patterns(&provision))?;
+            let names = probe::names(&provision);
+            let mut at_base = worktrees.files_at(&repository, &base, &probe::at_base(&provision))?;
+            let is_stray = |place: &&&str| {
+                let in_checkout = repository.top.as_ref().is_some_and(|top| top.join(place).is_file());
+                in_checkout && !at_base.contains_key(**place)
+            };
+            let stray_hook = HOOK_PLACES.iter().find(is_stray).map(|place| place.to_string());
+            let hook = HOOK_PLACES.iter().find_map(|place| {
+                let file = at_base.remove(*place)?;
+                Some(Hook { place: place.to_string(), bytes: file.bytes, executable: file.executable })
+            });
+            let files = receipt::read_files(&place, &names, probe::MANIFEST_MAX);
+            let inputs: BTreeSet<String> = names.into_iter().chain(tracked.iter().cloned()).collect();
+            Ok((Seen { files, tracked, hook, stray_hook }, inputs.into_iter().collect()))
+        };
+        self.ask(question).await
+    }
+
+    /// Returns whether a node changed a manifest or lockfile that the lane began with. Where that can't be
+    /// told, nobody is blamed.
+    async fn edited_since_base(&self, lane: LaneIx, made: &MadeLane) -> bool {
+        let provision = self.graph().provision(lane).clone();
+        let (Some(repository), base) = (self.repository.clone(), made.base.clone()) else { return false };
+        let root = made.path.clone();
+        let question = move |worktrees: &dyn Worktrees| {
+            let mut names: BTreeSet<String> = probe::names(&provision).into_iter().collect();
+            names.extend(worktrees.tracked(&root, &probe::patterns(&provision))?);
+            let names: Vec<String> = names.into_iter().collect();
+            let at_base = worktrees.files_at(&repository, &base, &names)?;
+            let states = states(&root, &names);
+            Ok(names.iter().any(|name| match (at_base.get(name), states.get(name)) {
+                (Some(file), Some(FileState::Plain(digest))) => probe::sha256(&file.bytes) != *digest,
+                (Some(_), _) => true,
+                (None, Some(FileState::Plain(_) | FileState::Link(_))) => true,
+                (None, _) => false,
+            }))
+        };
+        self.ask(question).await.unwrap_or(false)
+    }
+
+    /// Returns why a lane's receipt does not hold now; `None` where it does, or there is no lane.
+    pub(super) fn not_fit(&self, node: NodeIx) -> Option<Staleness> {
+        let lane = self.graph().node(node).lane?;
+        let made = self.lanes.borrow()[lane.at()].clone()?;
+        let missing = |reason: &str| Staleness { reason: reason.into(), of_inputs: false, whole: false };
+        let provisioned = self.provisioned.borrow();
+        let Some(in_leg) = provisioned.get(&lane) else { return Some(missing("its receipt is not there")) };
+        let folder = self.dir.lane(&self.graph().lane(lane).name);
+        if mark::find(&folder).is_some() {
+            return Some(missing("an installation in it did not come to its end"));
+        }
+        let known = Known {
+            path: &folder.join(receipt::NAME),
+            sha256: Some(&in_leg.receipt),
+            root: &made.path,
+            plan: &in_leg.plan,
+            tools: &in_leg.tools,
+            overlay: in_leg.overlay.as_deref(),
+        };
+        match receipt::standing(&known) {
+            Standing::Fresh(_) => None,
+            Standing::Stale(staleness) => Some(staleness),
+            Standing::Missing(reason) => Some(missing(&reason)),
+        }
+    }
+
+    /// Adds what a node sees because of what was installed in its lane, where it does not have that already.
+    pub(super) fn add_variables_of_installation(&self, node: NodeIx, environment: &mut Environment) {
+        let Some(lane) = self.graph().node(node).lane else { return };
+        let provisioned = self.provisioned.borrow();
+        let rows = provisioned.get(&lane).into_iter().flat_map(|in_leg| in_leg.plan.rows());
+        for (name, value) in rows.flat_map(|row| row.for_nodes) {
+            if environment.get(name).is_none() {
+                environment.set(*name, *value);
+            }
+        }
+    }
+
+    /// Returns what the overlay copied into a lane, hashed.
+    fn overlay_digest(&self, _lane: LaneIx) -> Option<String> {
+        None
+    }
+
+    /// Has git ignore paths of a lane, for the lane's own processes.
+    fn exclude(&self, _folder: &Path, _paths: &[PathBuf]) {}
+}
+
+/// One installation, from its mark to what it left.
+struct Installer<'a> {
+    stage: &'a Stage,
+    site: &'a Site,
+    plan: &'a ProvisionPlan,
+    before: Option<&'a Receipt>,
+    lane: &'a LaneName,
+}
+
+impl Installer<'_> {
+    fn failed(&self, cause: Cause, detail: impl Into<String>) -> Failure {
+        Failure {
+            log_tail: apply::tail(&self.site.log()),
+            ..Failure::new(cause, self.plan.display(), detail)
+        }
+    }
+
+    async fn install(
+        &self,
+        number: u32,
+        job: &dyn Fn(usize) -> Option<String>,
+    ) -> Result<(Ran, Made), Failure> {
+        let (stage, site) = (self.stage, self.site);
+        let unknown = |detail: String| self.failed(Cause::Unknown, detail);
+        let repository =
+            stage.repository.clone().ok_or_else(|| unknown("a lane without a repository".into()))?;
+        let in_repository = repository.clone();
+        let shared = stage.ask(move |worktrees| worktrees.shared(&in_repository)).await.map_err(unknown)?;
+        stage.shared.borrow_mut().get_or_insert_with(|| shared.clone());
+        let marked = self.begin(number).await?;
+        let before = self.tree_state().await?;
+        let earlier = self.unedited();
+        let told = |line: &str| stage.observer.installing(self.lane, line);
+        let ran = apply::run(self.plan, site, &*stage.seams.spawner, job, &told).await;
+        self.look_after_shared(&shared).await;
+        let ran = match ran {
+            Ok(ran) => ran,
+            Err(failure) => {
+                self.keep_what_was_not_touched(&failure);
+                return Err(failure);
+            }
+        };
+        if stage.seams.worktrees.room(&site.root).is_ok_and(|room| room.bytes == 0 || room.inodes == 0) {
+            return Err(self.failed(Cause::DiskFull, "no space is left where the lane is"));
+        }
+        let after = self.tree_state().await?;
+        let changed = changed(&before, &after);
+        if !changed.is_empty() {
+            let names: Vec<String> = changed.iter().take(5).map(|path| path.display().to_string()).collect();
+            let more =
+                if changed.len() > 5 { format!(" and {} more", changed.len() - 5) } else { String::new() };
+            let detail = format!("it changed files that git tracks: {}{more}", names.join(", "));
+            return Err(self.failed(Cause::TrackedChanged, detail));
+        }
+        let appeared = |now: &BTreeSet<PathBuf>, then: &BTreeSet<PathBuf>| -> Vec<PathBuf> {
+            now.difference(then).cloned().collect()
+        };
+        let untracked = appeared(&after.untracked, &before.untracked);
+        let mut others = appeared(&after.ignored, &before.ignored);
+        others.extend(untracked.iter().cloned());
+        others.extend(earlier);
+        let (root, ours) = (site.root.clone(), marked.ours);
+        let left = tokio::task::spawn_blocking(move || made(&root, &ours, &others)).await;
+        let left = left.map_err(|error| unknown(error.to_string()))?;
+        stage.exclude(&site.folder, &untracked);
+        Ok((ran, left))
+    }
+
+    /// Takes the old receipt away and leaves the mark; where one is there, or the tree is not to be trusted,
+    /// what is half-made goes first.
+    async fn begin(&self, number: u32) -> Result<mark::Mark, Failure> {
+        let (site, plan) = (self.site, self.plan);
+        let io = |error: std::io::Error| {
+            let full = error.kind() == std::io::ErrorKind::StorageFull;
+            self.failed(if full { Cause::DiskFull } else { Cause::Unknown }, error.to_string())
+        };
+        let links = mark::links(&site.root, plan);
+        let (root, names) = (site.root.clone(), links.clone());
+        let asked = self.stage.ask(move |worktrees| worktrees.tracked(&root, &names)).await;
+        let of_git = asked.map_err(|detail| self.failed(Cause::Unknown, detail))?;
+        if let Some(link) = of_git.first() {
+            let detail =
+                format!("{link} is a symbolic link that git tracks: an install would go where it leads");
+            return Err(self.failed(Cause::NotIsolated, detail));
+        }
+        for link in links {
+            mark::unlink(&site.root.join(link)).map_err(io)?;
+        }
+        if let Some(half_made) = mark::find(&site.folder) {
+            let (root, names) = (site.root.clone(), half_made.ours.iter().cloned().collect::<Vec<_>>());
+            let inside: Vec<String> = names.iter().map(|name| format!("{name}/**")).collect();
+            let asked = self.stage.ask(move |worktrees| worktrees.tracked(&root, &inside)).await;
+            let tracked = asked.map_err(|detail| self.failed(Cause::Unknown, detail))?;
+            let folders = mark::removable(&site.root, names.iter(), &tracked);
+            let removed = tokio::task::spawn_blocking(move || mark::remove(&folders)).await;
+            removed.map_err(|error| self.failed(Cause::Unknown, error.to_string()))?.map_err(io)?;
+        }
+        let made = self.before.map_or(&[][..], |receipt| &receipt.made);
+        let marked = mark::set(&site.folder, &site.root, plan, number, made).map_err(io)?;
+        receipt::withdraw(&site.receipt(), &site.git_dir).map_err(io)?;
+        Ok(marked)
+    }
+
+    /// Where a tool found manifest and lockfile at odds and touched nothing, what was installed before is
+    /// what it was, and so is its receipt: stale, and true.
+    fn keep_what_was_not_touched(&self, failure: &Failure) {
+        let Some(before) = self.before.filter(|_| failure.verdict.cause == Cause::LockMismatch) else {
+            return;
+        };
+        if receipt::is_whole(before, &self.site.root)
+            && receipt::save(before, &self.site.receipt(), &self.site.git_dir).is_ok()
+        {
+            let _ = mark::clear(&self.site.folder);
+        }
+    }
+
+    async fn tree_state(&self) -> Result<TreeState, Failure> {
+        let root = self.site.root.clone();
+        let asked = self.stage.ask(move |worktrees| worktrees.tree_state(&root)).await;
+        asked.map_err(|detail| self.failed(Cause::Unknown, detail))
+    }
+
+    /// Returns the files of an earlier installation that are as it left them.
+    fn unedited(&self) -> Vec<PathBuf> {
+        let files = self.before.map_or(&[][..], |receipt| &receipt.files);
+        let is_same = |file: &&receipt::MadeFile| {
+            receipt::digest(&self.site.root.join(&file.path)).is_ok_and(|digest| digest == file.sha256)
+        };
+        files.iter().filter(is_same).map(|file| file.path.clone()).collect()
+    }
+
+    /// Puts `core.hooksPath` back where the installation changed it, and names what else it changed for
+    /// every worktree.
+    async fn look_after_shared(&self, before: &Shared) {
+        let stage = self.stage;
+        let Some(repository) = stage.repository.clone() else { return };
+        let in_repository = repository.clone();
+        let Ok(after) = stage.ask(move |worktrees| worktrees.shared(&in_repository)).await else { return };
+        // Another lane's installer may have written while this one began, and will have it put back.
+        let original = stage.shared.borrow().clone().unwrap_or_default();
+        let by = self.plan.display().unwrap_or_default();
+        if after.hooks_path != before.hooks_path && after.hooks_path != original.hooks_path {
+            let (now, then) = (after.hooks_path.clone(), original.hooks_path.clone());
+            let put_back = move |worktrees: &dyn Worktrees| {
+                worktrees.put_back_hooks_path(&repository, now.as_deref(), then.as_deref())
+            };
+            let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "unset".into());
+            let was =
+                format!("core.hooksPath {} (it was {})", said(&after.hooks_path), said(&original.hooks_path));
+            stage.observer.warn(&match stage.ask(put_back).await {
+                Ok(true) => format!("`{by}` set {was} for every worktree; it was put back"),
+                Ok(false) => {
+                    format!("`{by}` set {was} for every worktree; somebody changed it since, so it stays")
+                }
+                Err(error) => {
+                    format!("`{by}` set {was} for every worktree, and it could not be put back: {error}")
+                }
+            });
+        }
+        for change in after.changes_since(before) {
+            stage
+                .observer
+                .warn(&format!("while `{by}` ran, {change} changed for every worktree of the repository"));
+        }
+    }
+}
+
+/// Returns the tracked files that are not what they were.
+fn changed(before: &TreeState, after: &TreeState) -> BTreeSet<PathBuf> {
+    let names = before.changed.keys().chain(after.changed.keys());
+    names.filter(|path| before.changed.get(*path) != after.changed.get(*path)).cloned().collect()
+}
+
+/// Fails where something outside the lane would be used or changed in its place.
+fn isolated(site: &Site, plan: &ProvisionPlan) -> Result<(), Failure> {
+    if let Some(reason) = probe::not_isolated(&site.root, plan) {
+        return Err(Failure::new(Cause::NotIsolated, plan.display(), reason));
+    }
+    Ok(())
+}
+
+/// Fails where a program that a step stands or falls with is not there.
+fn has_tools(site: &Site, plan: &ProvisionPlan) -> Result<(), Failure> {
+    for (tool, root) in plan.tools() {
+        if find(tool, &site.environment, &site.root.join(root)).is_none() {
+            let detail = probe::tool_missing(tool, plan);
+            return Err(Failure::new(Cause::ToolMissing, plan.display(), detail));
+        }
+    }
+    Ok(())
+}
+
+/// Returns a failure as the scheduler takes it.
+pub(super) fn told(failure: Failure, edited: bool) -> ProvisionFailure {
+    ProvisionFailure {
+        cmd: failure.cmd,
+        exit_code: failure.exit_code,
+        cause: failure.verdict.cause.word().into(),
+        detail: failure.detail,
+        log_tail: failure.log_tail,
+        may_differ: failure.verdict.again,
+        ended_by_us: failure.ended_by_us,
+        edited,
+    }
+}
+
+impl Staleness {
+    /// Returns whether only what the installation depends on changed, and what was installed is as it was.
+    pub(super) fn tree_holds(&self) -> bool {
+        self.of_inputs && self.whole
+    }
+
+    /// Returns it as the scheduler takes it, for the act that it stands in the way of.
+    pub(super) fn told(self, intent: IntentId) -> Event {
+        Event::LaneStale { intent, tree_holds: self.tree_holds(), reason: self.reason }
+    }
+}
