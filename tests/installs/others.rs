@@ -89,7 +89,7 @@ fn submodules() {
         locked: &[],
         needs: "cat sub/inner/deep.txt sub/lib.txt",
         prints: "deep\nlib",
-        removes: Some("sub/lib.txt"),
+        removes: Some("sub"),
     };
     let Some(world) = bench.world("submodules") else { return };
     // Git refuses submodules by path unless it is told otherwise.
