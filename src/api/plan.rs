@@ -77,6 +77,7 @@ pub fn of_provisioning(forecast: &Forecast, provision: &Provision) -> Vec<String
         lines.push(format!("missing: {} ({})", failure.detail, cause.hint()));
     }
     lines.extend(plan.warnings.clone());
+    lines.extend(forecast.hints.iter().filter(|hint| !plan.warnings.contains(hint)).cloned());
     lines
 }
 

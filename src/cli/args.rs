@@ -61,6 +61,15 @@ pub enum Command {
         /// The folder to write them into; made where it is not there.
         folder: Option<PathBuf>,
     },
+    /// Say what is wrong on this machine and in this repository: what lanes would be provisioned with, and
+    /// what is missing for that. Exits with 1 where something is wrong.
+    Doctor {
+        /// The graph whose lanes are looked at; without one, a lane at HEAD as most graphs would make it.
+        graph: Option<PathBuf>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// List all runs, newest first.
     Runs {
         /// As JSON.

@@ -34,6 +34,7 @@ pub fn run(settings: &Settings, command: Command, verbose: bool) -> Result<i32, 
             Ok(exit::OK)
         }
         Command::Man { folder } => tools::man(folder.as_deref()),
+        Command::Doctor { graph, json } => tools::doctor(settings, graph.as_deref(), json),
         Command::Runs { json } => {
             let (list, damaged) = api::find::list(settings);
             for message in &damaged {

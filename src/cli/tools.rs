@@ -32,6 +32,19 @@ pub fn graph(settings: &Settings, args: GraphArgs) -> Result<i32, Refusal> {
     }
 }
 
+/// Prints what is wrong here, and ends with 1 where something is.
+pub fn doctor(settings: &Settings, graph: Option<&Path>, json: bool) -> Result<i32, Refusal> {
+    let found = api::doctor::doctor(settings, graph)?;
+    if json {
+        let text = serde_json::to_string_pretty(&found)
+            .map_err(|error| Refusal::new(exit::BUG, error.to_string(), None))?;
+        output::result(&json::harmless(&text));
+    } else {
+        output::result(&crate::view::doctor::lines(&found, output::style()).join("\n"));
+    }
+    Ok(if found.is_wrong() { exit::FAILED } else { exit::OK })
+}
+
 /// Prints the schema of the graph file.
 pub fn schema() -> Result<i32, Refusal> {
     let text = serde_json::to_string_pretty(&crate::graph::schema())

@@ -355,7 +355,12 @@ fn argv(step: &Step, site: &Site) -> io::Result<Vec<Text>> {
     };
     Ok(match &step.command {
         StepCommand::Line(text) => line(&site.shell, text),
-        StepCommand::Ours(row) => line(&["sh".to_string(), "-c".to_string()], row.command),
+        StepCommand::Ours(row) => {
+            // A signal that ends it is then seen as one.
+            let command =
+                if row.command.contains("&&") { row.command.into() } else { format!("exec {}", row.command) };
+            line(&["sh".to_string(), "-c".to_string()], &command)
+        }
         StepCommand::Hook(hook) => {
             let place = write_hook(hook, &site.folder)?;
             let place = Text::from(place.as_os_str());

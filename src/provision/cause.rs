@@ -189,6 +189,8 @@ pub fn verdict(code: Option<i32>, tail: &str, says: &[Says], opaque: bool) -> Ve
     match code {
         None => Cause::Killed.into(),
         Some(126 | 127) => Cause::ToolMissing.into(),
+        // What a shell says of a child that a signal ended.
+        Some(129..=159) => Cause::Killed.into(),
         Some(_) if opaque => Cause::ScriptFailed.into(),
         Some(_) => Cause::Unknown.into(),
     }

@@ -6,6 +6,7 @@ pub mod cause;
 pub mod ecosystem;
 pub mod ecosystems;
 pub mod fingerprint;
+pub mod hints;
 pub mod learned;
 pub mod look;
 pub mod made;

@@ -21,6 +21,8 @@ pub struct Seen {
     pub hook: Option<Hook>,
     /// A hook that is there and not tracked at the base commit, so not run.
     pub stray_hook: Option<String>,
+    /// What is said of set-up files of other tools.
+    pub hints: Vec<String>,
 }
 
 impl Seen {
@@ -238,6 +240,8 @@ fn ladder(roots: Vec<String>, seen: &Seen) -> ProvisionPlan {
                 .unwrap_or(NOTHING_KNOWN)
                 .into(),
         );
+        // Nothing will be there that they would have made.
+        plan.warnings.extend(seen.hints.clone());
     }
     plan
 }

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use super::ecosystem::Family;
 use super::ecosystems::{ECOSYSTEMS, probed_names};
 use super::fingerprint::hex;
+use super::hints;
 use super::mark::{candidates, node_modules_above};
 use super::plan::{HOOK_PLACES, ProvisionPlan, below, roots_of};
 use crate::graph::model::{Provision, ProvisionChoice};
@@ -34,9 +35,11 @@ pub fn names(provision: &Provision) -> Vec<String> {
     names
 }
 
-/// Returns the files whose content at the base commit is asked for: the hooks, and what is probed.
+/// Returns the files whose content at the base commit is asked for: the hooks, what is probed, and set-up
+/// files of other tools.
 pub fn at_base(provision: &Provision) -> Vec<String> {
-    HOOK_PLACES.iter().map(|place| place.to_string()).chain(names(provision)).collect()
+    let places = HOOK_PLACES.iter().copied().chain(hints::places());
+    places.map(str::to_string).chain(names(provision)).collect()
 }
 
 /// Returns the patterns of the tracked files that a fingerprint covers besides: manifests of a workspace's

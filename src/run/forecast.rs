@@ -1,5 +1,6 @@
 //! What provisioning a lane will take, as the base commit says: before any lane is made.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::graph::model::Provision;
@@ -7,6 +8,7 @@ use crate::ids::CommitId;
 use crate::process::environment::Environment;
 use crate::provision::apply::Failure;
 use crate::provision::cause::Cause;
+use crate::provision::hints;
 use crate::provision::learned::key;
 use crate::provision::plan::{HOOK_PLACES, Hook, ProvisionPlan, Seen, below, plan};
 use crate::provision::probe;
@@ -22,6 +24,8 @@ pub struct Forecast {
     pub unfit: Option<Failure>,
     /// By which the time it took is found again.
     pub key: String,
+    /// What is said of set-up files of other tools.
+    pub hints: Vec<String>,
 }
 
 /// Returns what provisioning a lane at `root`, made from `base`, will take; `environment` is what its
@@ -43,12 +47,10 @@ pub fn forecast(
         let file = files.remove(*place)?;
         Some(Hook { place: place.to_string(), bytes: file.bytes, executable: file.executable })
     });
-    let seen = Seen {
-        tracked: files.keys().cloned().collect(),
-        files: files.into_iter().map(|(name, file)| (name, file.bytes)).collect(),
-        hook,
-        stray_hook: None,
-    };
+    let tracked = files.keys().cloned().collect();
+    let files: BTreeMap<String, Vec<u8>> = files.into_iter().map(|(name, file)| (name, file.bytes)).collect();
+    let hints = hints::hints(&files);
+    let seen = Seen { tracked, hints: hints.clone(), files, hook, stray_hook: None };
     let plan = plan(&provision.choice, &provision.roots, &seen);
     let key = key(&plan, &seen);
     let is_there = |tool: &str, step_root: &str| match tool.strip_prefix("./") {
@@ -63,5 +65,5 @@ pub fn forecast(
         (None, Some(reason)) => Some(Failure::new(Cause::NotIsolated, plan.display(), reason)),
         (None, None) => None,
     };
-    Ok(Forecast { plan, unfit, key })
+    Ok(Forecast { plan, unfit, key, hints })
 }

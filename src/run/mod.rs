@@ -27,9 +27,6 @@ pub trait Observer {
     /// Something a person should know that is no fact of the run.
     fn warn(&self, line: &str);
 
-    /// An installation in a lane begins a step: `line` is its command.
-    fn installing(&self, _lane: &crate::ids::LaneName, _line: &str) {}
-
     /// Somebody asks what is in progress.
     fn show(&self) {}
 

@@ -1,6 +1,7 @@
 //! The actuator that makes a lane fit to work in, and the look whether it still is.
 #![expect(clippy::disallowed_methods, reason = "makes the lane's folder, asks what is in a lane")]
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,11 +9,12 @@ use std::sync::Arc;
 use super::forecast::forecast;
 use super::perform::Stage;
 use crate::graph::model::{Piece, ProvisionChoice};
-use crate::ids::{IntentId, LaneIx, LaneName, NodeIx};
+use crate::ids::{IntentId, LaneIx, NodeIx};
 use crate::process::environment::Environment;
 use crate::provision::apply::{self, Failure, Ran, Site};
 use crate::provision::cause::Cause;
 use crate::provision::fingerprint::{FileState, Inputs, fingerprint};
+use crate::provision::hints;
 use crate::provision::learned;
 use crate::provision::made::{Made, made};
 use crate::provision::mark;
@@ -88,7 +90,12 @@ impl Stage {
             let failure = Failure::new(Cause::Unknown, None, "the lane is not made");
             return self.answer(Event::NotProvisioned { intent, failure: told(failure, false) });
         };
-        let outcome = self.try_to_provision(&intent, lane, number, &record, &made).await;
+        let said = RefCell::default();
+        let outcome = self.try_to_provision(&intent, lane, number, &record, &made, &said).await;
+        let notes = said.take();
+        for note in &notes {
+            self.observer.warn(&format!("lane `{}`: {note}", self.graph().lane(lane).name));
+        }
         self.jobs.borrow_mut().remove(&intent);
         self.answer(match outcome {
             Ok(done) => Event::Provisioned {
@@ -101,6 +108,7 @@ impl Stage {
                     receipt: done.sha256,
                     reason: done.skipped.clone().or(done.receipt.reason),
                     skipped: done.skipped.is_some(),
+                    notes,
                 },
             },
             Err(failure) => {
@@ -118,15 +126,13 @@ impl Stage {
         number: u32,
         record: &LaneRecord,
         lane_made: &MadeLane,
+        said: &RefCell<Vec<String>>,
     ) -> Result<Done, Failure> {
         let settings = self.graph().provision(lane);
-        let name = self.graph().lane(lane).name.clone();
         let broken = |detail: String| Failure::new(Cause::Unknown, None, detail);
         let (seen, inputs) = self.seen(lane, &lane_made.path).await.map_err(broken)?;
         let plan = plan(&settings.choice, &settings.roots, &seen);
-        for warning in &plan.warnings {
-            self.observer.warn(&format!("lane `{name}`: {warning}"));
-        }
+        said.borrow_mut().extend(plan.warnings.clone());
         let site = self.site(lane, number, lane_made);
         isolated(&site, &plan)?;
         has_tools(&site, &plan)?;
@@ -194,11 +200,9 @@ impl Stage {
             new.reason = Some(format!("{path} is there, and `skip_if` trusts it"));
         } else if !plan.steps.is_empty() {
             let installer =
-                Installer { stage: self, site: &site, plan: &plan, before: before.as_ref(), lane: &name };
+                Installer { stage: self, site: &site, plan: &plan, before: before.as_ref(), intent, said };
             let (ran, left) = installer.install(number, &|step| job("", step)).await?;
-            for remark in &ran.remarks {
-                self.observer.warn(&format!("lane `{name}`: {remark}"));
-            }
+            said.borrow_mut().extend(ran.remarks.clone());
             // What it read may have changed under it, and then nobody knows what was installed.
             let after = states(&site.root, &inputs);
             if after != files {
@@ -317,9 +321,11 @@ impl Stage {
                 let file = at_base.remove(*place)?;
                 Some(Hook { place: place.to_string(), bytes: file.bytes, executable: file.executable })
             });
+            let of_others = at_base.into_iter().map(|(name, file)| (name, file.bytes)).collect();
+            let hints = hints::hints(&of_others);
             let files = receipt::read_files(&place, &names, probe::MANIFEST_MAX);
             let inputs: BTreeSet<String> = names.into_iter().chain(tracked.iter().cloned()).collect();
-            Ok((Seen { files, tracked, hook, stray_hook }, inputs.into_iter().collect()))
+            Ok((Seen { files, tracked, hook, stray_hook, hints }, inputs.into_iter().collect()))
         };
         self.ask(question).await
     }
@@ -399,7 +405,8 @@ struct Installer<'a> {
     site: &'a Site,
     plan: &'a ProvisionPlan,
     before: Option<&'a Receipt>,
-    lane: &'a LaneName,
+    intent: &'a IntentId,
+    said: &'a RefCell<Vec<String>>,
 }
 
 impl Installer<'_> {
@@ -425,7 +432,9 @@ impl Installer<'_> {
         let marked = self.begin(number).await?;
         let before = self.tree_state().await?;
         let earlier = self.unedited();
-        let told = |line: &str| stage.observer.installing(self.lane, line);
+        let told = |line: &str| {
+            stage.answer(Event::Provisioning { intent: self.intent.clone(), cmd: line.to_string() });
+        };
         let ran = apply::run(self.plan, site, &*stage.seams.spawner, job, &told).await;
         self.look_after_shared(&shared).await;
         let ran = match ran {
@@ -542,7 +551,7 @@ impl Installer<'_> {
             let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "unset".into());
             let was =
                 format!("core.hooksPath {} (it was {})", said(&after.hooks_path), said(&original.hooks_path));
-            stage.observer.warn(&match stage.ask(put_back).await {
+            let note = match stage.ask(put_back).await {
                 Ok(true) => format!("`{by}` set {was} for every worktree; it was put back"),
                 Ok(false) => {
                     format!("`{by}` set {was} for every worktree; somebody changed it since, so it stays")
@@ -550,13 +559,12 @@ impl Installer<'_> {
                 Err(error) => {
                     format!("`{by}` set {was} for every worktree, and it could not be put back: {error}")
                 }
-            });
+            };
+            self.said.borrow_mut().push(note);
         }
-        for change in after.changes_since(before) {
-            stage
-                .observer
-                .warn(&format!("while `{by}` ran, {change} changed for every worktree of the repository"));
-        }
+        let changes = after.changes_since(before).into_iter();
+        let notes = changes.map(|change| format!("while `{by}` ran, {change} changed for every worktree"));
+        self.said.borrow_mut().extend(notes);
     }
 }
 

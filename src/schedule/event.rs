@@ -26,6 +26,13 @@ pub enum Event {
         /// Why.
         fault: Fault,
     },
+    /// A step of a provisioning is about to run.
+    Provisioning {
+        /// The act.
+        intent: IntentId,
+        /// What is run, for people.
+        cmd: String,
+    },
     /// A lane is provisioned, and its receipt durable.
     Provisioned {
         /// The act.
@@ -154,6 +161,8 @@ pub struct Provisioned {
     pub reason: Option<String>,
     /// Whether a receipt of before still held.
     pub skipped: bool,
+    /// What a person should know, one line each.
+    pub notes: Vec<String>,
 }
 
 /// A provisioning try that failed.

@@ -94,6 +94,16 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<NodeId>,
     },
+    /// A step of a provisioning is about to run. Not durable at once: it announces nothing that lasts.
+    #[serde(rename = "provision.started")]
+    ProvisionStarted {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// What is run, for people.
+        cmd: String,
+    },
     /// A lane is provisioned; its receipt is on disk.
     #[serde(rename = "provision.performed")]
     ProvisionPerformed {
@@ -112,6 +122,9 @@ pub enum Fact {
         /// The hash of its receipt: only a receipt with this content counts.
         #[serde(default)]
         receipt: String,
+        /// What a person should know, one line each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
         /// Why nothing was run, where nothing was.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -316,6 +329,7 @@ impl Fact {
             Fact::RunStarted { .. }
             | Fact::AcquirePerformed { .. }
             | Fact::AcquireFailed { .. }
+            | Fact::ProvisionStarted { .. }
             | Fact::ProvisionPerformed { .. }
             | Fact::ProvisionFailed { .. }
             | Fact::ProvisionSkipped { .. }
@@ -336,7 +350,7 @@ impl Fact {
     /// Returns whether the fact has to be durable at once. One that a process was seen to run need not: it
     /// announces nothing, and what would lose it loses the process too.
     pub fn must_last(&self) -> bool {
-        !matches!(self, Fact::NodeStarted { .. })
+        !matches!(self, Fact::NodeStarted { .. } | Fact::ProvisionStarted { .. })
     }
 }
 

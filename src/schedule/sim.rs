@@ -464,6 +464,7 @@ impl World {
                             receipt: "r".into(),
                             reason: None,
                             skipped: self.dice.percent(30),
+                            notes: Vec::new(),
                         },
                     }
                 }

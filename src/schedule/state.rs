@@ -327,6 +327,9 @@ impl RunState {
                 };
                 self.live.acts.insert(intent.clone(), act);
             }
+            Fact::ProvisionStarted { lane, .. } => {
+                names.lane(lane)?;
+            }
             Fact::ProvisionPerformed { lane, intent, receipt, .. } => {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
                 record.phase = LanePhase::Ready;

@@ -83,6 +83,13 @@ pub fn step(
                 turn.block_lane(ix, &fault)?;
             }
         }
+        Event::Provisioning { intent, cmd } => {
+            let Some(act) = turn.act("Provisioning", intent)? else { return Ok(turn.decision) };
+            if let Act::Provision(ix) | Act::ProvisionFor(ix, _) = act {
+                let lane = graph.lane(ix).name.clone();
+                turn.note(Fact::ProvisionStarted { lane, intent: intent.clone(), cmd: cmd.clone() })?;
+            }
+        }
         Event::Provisioned { intent, receipt } => {
             let Some(act) = turn.act("Provisioned", intent)? else { return Ok(turn.decision) };
             let (Act::Provision(ix) | Act::ProvisionFor(ix, _)) = act else {
@@ -101,6 +108,7 @@ pub fn step(
                     duration_ms: receipt.duration_ms,
                     fingerprint: receipt.fingerprint.clone(),
                     receipt: receipt.receipt.clone(),
+                    notes: receipt.notes.clone(),
                     reason: receipt.reason.clone(),
                 }
             })?;

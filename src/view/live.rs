@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use unicode_width::UnicodeWidthChar;
 
-use super::style::{Style, clock, duration};
+use super::style::{Style, clock, duration, printable};
 use crate::graph::Graph;
 use crate::ids::{LaneName, NodeId};
 use crate::journal::Record;
@@ -45,6 +45,8 @@ struct Running {
 #[derive(Clone, Debug)]
 struct Lane {
     phase: &'static str,
+    /// What is run in it.
+    command: Option<String>,
     since: Timestamp,
 }
 
@@ -86,7 +88,7 @@ impl Live {
     /// Takes in what has become true.
     pub fn apply(&mut self, record: &Record) {
         let since = record.ts;
-        let lane = |phase| Lane { phase, since };
+        let lane = |phase| Lane { phase, command: None, since };
         match &record.fact {
             Fact::RunStarted { .. } => {
                 self.running.clear();
@@ -103,6 +105,12 @@ impl Live {
             }
             Fact::ProvisionRequested { lane: name, .. } => {
                 self.lanes.insert(name.clone(), lane("provisioning"));
+            }
+            Fact::ProvisionStarted { lane: name, cmd, .. } => {
+                // Since when the lane is prepared is what people wait by.
+                let since = self.lanes.get(name).map_or(since, |lane| lane.since);
+                let command = cmd.lines().next().map(|line| printable(line, Style { color: false }));
+                self.lanes.insert(name.clone(), Lane { phase: "provisioning", command, since });
             }
             Fact::CleanupRequested { lane: name, .. } => {
                 self.lanes.insert(name.clone(), lane("cleaning up"));
@@ -229,7 +237,8 @@ impl Live {
         let mut rows: Vec<(Timestamp, String)> = Vec::new();
         for (name, lane) in &self.lanes {
             let time = duration(between(lane.since, now));
-            rows.push((lane.since, format!("  lane {name}: {} {time}", lane.phase)));
+            let command = lane.command.as_ref().map(|command| format!(", `{command}`")).unwrap_or_default();
+            rows.push((lane.since, format!("  lane {name}: {} {time}{command}", lane.phase)));
         }
         for (id, running) in &self.running {
             let mut row = format!("  {}: ", style.strong(id.as_str()));

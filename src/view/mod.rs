@@ -1,6 +1,7 @@
 //! Records → what people and programs are shown. Pure; printing is `cli::output`'s.
 
 pub mod ci;
+pub mod doctor;
 pub mod explain;
 pub mod explanation;
 pub mod graph;

@@ -18,6 +18,7 @@ pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
             vec![format!("lane {lane}: {} {}: {}", style.bad("not made"), fault.class.word(), fault.detail)]
         }
         Fact::ProvisionRequested { .. } | Fact::AcquireRequested { .. } => Vec::new(),
+        Fact::ProvisionStarted { lane, cmd, .. } => vec![format!("lane {lane}: provisioning with `{cmd}`")],
         Fact::ProvisionPerformed { lane, cmd: Some(cmd), duration_ms, .. } => {
             vec![format!("lane {lane}: provisioned with `{cmd}` in {}", duration(*duration_ms))]
         }

@@ -10,6 +10,7 @@ mod completions;
 mod explain;
 mod faults;
 mod graphs;
+mod installing;
 mod lanes;
 mod lint;
 mod nodes;

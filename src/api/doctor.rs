@@ -1,0 +1,164 @@
+//! `omg doctor`: what is wrong here, before a run meets it. Nothing is made or started.
+
+use std::path::Path;
+
+use super::leg::BUILD;
+use super::plan::of_provisioning;
+use super::{Refusal, lint};
+use crate::graph::model::{Piece, Provision};
+use crate::graph::{Graph, Trust};
+use crate::ids::{CommitId, RunId};
+use crate::journal::RunDir;
+use crate::process::environment::Environment;
+use crate::provision::tools::find;
+use crate::run::forecast::forecast;
+use crate::settings::Settings;
+use crate::view::doctor::{Diagnosis, Finding, SCHEMA, State};
+use crate::worktree::{GitWorktrees, Repository, Worktrees};
+
+/// Returns what is found here: of the lanes of `graph`, or of a lane as any graph without `provision` would
+/// make it. Errors: the graph can't be read.
+pub fn doctor(settings: &Settings, graph: Option<&Path>) -> Result<Diagnosis, Refusal> {
+    let graph = match graph {
+        Some(path) => Some(lint::graph(path, Trust::Reviewed).map_err(Refusal::of_problems)?.graph),
+        None => None,
+    };
+    let worktrees = GitWorktrees::new(&settings.environment);
+    let mut findings = vec![git(settings), home(settings, &worktrees)];
+    let needs_lanes = graph.as_ref().is_none_or(|graph| !graph.lanes().is_empty());
+    match worktrees.discover(&settings.folder) {
+        Ok(repository) => {
+            findings.push(of_repository(&worktrees, &repository));
+            findings.extend(lanes(settings, &worktrees, &repository, graph.as_ref()));
+        }
+        Err(error) => {
+            let state = if needs_lanes && graph.is_some() { State::Wrong } else { State::Note };
+            let (detail, hint) = (error.to_string(), Some(error.hint().to_string()));
+            findings.push(Finding { subject: "repository".into(), state, detail, hint });
+        }
+    }
+    Ok(Diagnosis { schema: SCHEMA, build: BUILD.into(), findings })
+}
+
+fn git(settings: &Settings) -> Finding {
+    let subject = "git".to_string();
+    match find("git", &settings.environment, &settings.folder) {
+        Some(path) => Finding { subject, state: State::Ok, detail: path.display().to_string(), hint: None },
+        None => Finding {
+            subject,
+            state: State::Wrong,
+            detail: "it is not on the PATH; graphs without lanes run all the same".into(),
+            hint: Some("install git".into()),
+        },
+    }
+}
+
+fn home(settings: &Settings, worktrees: &GitWorktrees) -> Finding {
+    let subject = "home".to_string();
+    let place = settings.home.display();
+    match worktrees.room(&settings.home) {
+        Ok(room) => {
+            let inodes =
+                if room.inodes == u64::MAX { "any number of".into() } else { room.inodes.to_string() };
+            let detail = format!("{place}: {} MiB and {inodes} inodes are free", room.bytes >> 20);
+            let enough = room.bytes > 1 << 30 && room.inodes > 50_000;
+            let state = if enough { State::Ok } else { State::Wrong };
+            let hint = (!enough).then(|| "make room, or name another place with OMG_HOME".to_string());
+            Finding { subject, state, detail, hint }
+        }
+        Err(error) => Finding {
+            subject,
+            state: State::Wrong,
+            detail: format!("{place}: {error}"),
+            hint: Some("name another place with OMG_HOME".into()),
+        },
+    }
+}
+
+fn of_repository(worktrees: &GitWorktrees, repository: &Repository) -> Finding {
+    let subject = "repository".to_string();
+    let place = repository.folder().display().to_string();
+    match worktrees.resolve(repository, "HEAD") {
+        Ok(head) => {
+            let (state, detail, hint) = match worktrees.has_identity(repository) {
+                Ok(false) => (
+                    State::Note,
+                    format!("{place}, at {head}; git does not know who commits here"),
+                    Some("set user.name and user.email, or `identity` in the graph".to_string()),
+                ),
+                Ok(true) | Err(_) => (State::Ok, format!("{place}, at {head}"), None),
+            };
+            Finding { subject, state, detail, hint }
+        }
+        Err(error) => {
+            let hint = Some(error.hint().to_string());
+            Finding { subject, state: State::Wrong, detail: format!("{place}: {error}"), hint }
+        }
+    }
+}
+
+/// What would be run in each lane, why, and what is missing.
+fn lanes(
+    settings: &Settings,
+    worktrees: &GitWorktrees,
+    repository: &Repository,
+    graph: Option<&Graph>,
+) -> Vec<Finding> {
+    // Where the lane of a run would lie: what is above it counts.
+    let root = RunDir::new(&settings.home, &RunId::from("doctor")).worktrees();
+    let of = |name: &str, provision: &Provision, base: &str, environment: &Environment| {
+        let base: Result<CommitId, _> = worktrees.resolve(repository, base);
+        let root = root.join("lane");
+        let found =
+            base.and_then(|base| forecast(worktrees, repository, &base, provision, &root, environment));
+        findings_of(
+            &format!("lane {name}"),
+            found.map(|found| (of_provisioning(&found, provision), found.unfit)),
+        )
+    };
+    let Some(graph) = graph else {
+        let environment = settings.environment.for_child(&[]).for_lane(&[]);
+        return of("of any graph", &Provision::default(), "HEAD", &environment);
+    };
+    let parts = graph.parts();
+    let mut environment = settings.environment.for_child(&parts.pass_env).for_lane(&parts.pass_env);
+    for (name, value) in &parts.env {
+        if let [Piece::Text(text)] = value.0.as_slice() {
+            environment.set(name, text);
+        }
+    }
+    let of_lane = |ix| {
+        let lane = graph.lane(ix);
+        let base = lane.base.as_deref().or(parts.base.as_deref()).unwrap_or("HEAD");
+        of(lane.name.as_str(), graph.provision(ix), base, &environment)
+    };
+    graph.lane_ixs().flat_map(of_lane).collect()
+}
+
+fn findings_of<E: std::fmt::Display>(
+    subject: &str,
+    found: Result<(Vec<String>, Option<crate::provision::apply::Failure>), E>,
+) -> Vec<Finding> {
+    let finding = |state, detail: String, hint| Finding { subject: subject.to_string(), state, detail, hint };
+    match found {
+        Ok((lines, unfit)) => {
+            let lines = lines.into_iter().filter(|line| !line.starts_with("missing: "));
+            let mut findings: Vec<Finding> = lines
+                .map(|line| {
+                    let state = if line.starts_with("provisioned") || line.starts_with("nothing to") {
+                        State::Ok
+                    } else {
+                        State::Note
+                    };
+                    finding(state, line, None)
+                })
+                .collect();
+            findings.extend(unfit.map(|failure| {
+                let hint = Some(failure.verdict.cause.hint().to_string());
+                finding(State::Wrong, failure.detail, hint)
+            }));
+            findings
+        }
+        Err(error) => vec![finding(State::Wrong, error.to_string(), None)],
+    }
+}
