@@ -280,13 +280,13 @@ fn pnpm_8_spells_its_keys_with_a_slash() {
     tree.missing(Look::Pnpm, "node_modules/.pnpm/a@1.0.0_b@1.0.0/node_modules");
 }
 
-const YARN_LOCK: &str = "# yarn lockfile v1\n\n\na@^1, a@^1.0:\n  version \"1.0.0\"\n  dependencies:\n    b \"^2\"\n  optionalDependencies:\n    mac \"^1\"\n\nb@^2:\n  version \"2.0.0\"\n\n\"dev@npm:real@^3\":\n  version \"3.0.0\"\n\nmac@^1:\n  version \"1.0.0\"\n\nstray@^1:\n  version \"1.0.0\"\n";
+const YARN_LOCK: &str = "# yarn lockfile v1\n\n\na@^1, a@^1.0:\n  version \"1.0.0\"\n  dependencies:\n    b \"^2\"\n  optionalDependencies:\n    mac \"^1\"\n\nb@^2:\n  version \"2.0.0\"\n\n\"dev@npm:real@^3\":\n  version \"3.0.0\"\n\nmac@^1:\n  version \"1.0.0\"\n\n\"here@link:./here\":\n  version \"0.0.0\"\n  uid \"\"\n\nstray@^1:\n  version \"1.0.0\"\n";
 
 fn yarn() -> Tree {
     let tree = Tree::new(&[
         (
             "package.json",
-            r#"{"workspaces":["packages/*"],"dependencies":{"a":"^1","w":"1.0.0"},"devDependencies":{"dev":"npm:real@^3"}}"#,
+            r#"{"workspaces":["packages/*"],"dependencies":{"a":"^1","here":"link:./here","w":"1.0.0"},"devDependencies":{"dev":"npm:real@^3"}}"#,
         ),
         ("packages/w/package.json", r#"{"name":"w","dependencies":{"b":"^2"}}"#),
         ("yarn.lock", YARN_LOCK),
@@ -297,6 +297,8 @@ fn yarn() -> Tree {
     tree.package("node_modules/b", "2.0.0");
     tree.package("node_modules/dev", "3.0.0");
     tree.link("node_modules/w", "../packages/w");
+    tree.put("here/x.js", "");
+    tree.link("node_modules/here", "../here");
     tree
 }
 

@@ -43,7 +43,7 @@ fn gitlink(repository: &git2::Repository, path: &str, at: git2::Oid) {
 }
 
 #[test]
-fn submodules_are_at_their_commits_with_their_files() {
+fn submodules_are_checked_out_at_their_commits() {
     let tree = Tree::new(&[
         ("sub/lib.c", "int x;\n"),
         (".gitmodules", "[submodule \"s\"]\n\tpath = sub\n\turl = u\n"),
@@ -53,8 +53,11 @@ fn submodules_are_at_their_commits_with_their_files() {
     let root = repository(tree.root());
     gitlink(&root, "sub", sub.head().unwrap().target().unwrap());
     tree.whole(Look::Submodules);
+    // A node may remove what it likes of its files.
     tree.gone("sub/lib.c");
-    tree.missing(Look::Submodules, "sub/lib.c");
+    tree.whole(Look::Submodules);
+    tree.gone("sub/.git/index");
+    tree.is_empty(Look::Submodules, "sub");
     tree.put("sub/lib.c", "int y;\n");
     commit(&sub);
     tree.other_version(Look::Submodules, "submodule sub");

@@ -52,6 +52,19 @@ fn a_venv_is_whole_by_the_records_of_what_is_in_it() {
 }
 
 #[test]
+fn files_may_be_links_to_a_cache() {
+    // `uv sync --link-mode symlink`
+    let tree = venv(&[]);
+    let cache = Tree::new(&[("METADATA", "Name: x\n")]);
+    let metadata = format!("{SITE}/tabulate-0.9.0.dist-info/METADATA");
+    tree.gone(&metadata);
+    tree.link(&metadata, cache.at("METADATA").to_str().unwrap());
+    tree.whole(Look::Venv);
+    cache.gone("METADATA");
+    tree.missing(Look::Venv, &metadata);
+}
+
+#[test]
 fn a_venv_that_is_not_this_trees_is_found_out() {
     let tree = venv(&[]);
     tree.gone(".venv/pyvenv.cfg");

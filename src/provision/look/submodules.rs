@@ -58,30 +58,22 @@ fn inside(ground: &mut Ground, at: &Path, depth: u32) -> Result<(), Hole> {
             }
             Err(error) => return Err(Hole::Unreadable { path, detail: error.message().into() }),
         }
-        whole(ground, &head, &path)?;
+        checked_out(&head, &path)?;
         inside(ground, &path, depth + 1)?;
     }
     Ok(())
 }
 
-/// Each file of the submodule's index is there: a checkout that was killed leaves an index without files.
-fn whole(ground: &mut Ground, repository: &Repository, at: &Path) -> Result<(), Hole> {
+/// A checkout that was killed has no index yet: git writes it last. Which files are there does not matter, as
+/// nodes may have removed some.
+fn checked_out(repository: &Repository, at: &Path) -> Result<(), Hole> {
     let unreadable =
         |error: git2::Error| Hole::Unreadable { path: at.into(), detail: error.message().into() };
-    let index = repository.index().map_err(unreadable)?;
-    if index.is_empty() {
-        let tree = repository.head().and_then(|head| head.peel_to_tree()).map_err(unreadable)?;
-        return if tree.is_empty() { Ok(()) } else { Err(Hole::Empty { path: at.into() }) };
+    if !repository.index().map_err(unreadable)?.is_empty() {
+        return Ok(());
     }
-    for entry in index.iter().filter(|entry| entry.mode != GITLINK) {
-        // What sparse checkouts leave out.
-        let left_out = entry.flags_extended & (1 << 14) != 0;
-        let path = at.join(PathBuf::from(String::from_utf8_lossy(&entry.path).into_owned()));
-        if !left_out && ground.kind(&path)? == Kind::Absent {
-            return Err(Hole::Missing { what: "a file of a submodule".into(), path });
-        }
-    }
-    Ok(())
+    let tree = repository.head().and_then(|head| head.peel_to_tree()).map_err(unreadable)?;
+    if tree.is_empty() { Ok(()) } else { Err(Hole::Empty { path: at.into() }) }
 }
 
 /// Returns the paths that `.gitmodules` names, those aside that git itself does not update.

@@ -150,17 +150,17 @@ impl Ground {
             .map_err(|error| Hole::Unreadable { path: path.into(), detail: error.message().to_string() })
     }
 
-    /// Asks for a file with content and takes it for a witness.
+    /// Asks for a file with content and takes it for a witness. Its folder lies in the tree; the file itself
+    /// may be a link, as some installers link each file to their cache when told to.
     pub fn file(&mut self, path: &Path, what: &str) -> Result<(), Hole> {
-        let place =
-            self.place(path)?.ok_or_else(|| Hole::Missing { what: what.into(), path: path.into() })?;
-        match self.kind(&place)? {
-            Kind::File(0) => Err(Hole::Empty { path: path.into() }),
-            Kind::File(size) => {
-                self.witnesses.insert(place, size);
-                Ok(())
-            }
-            Kind::Absent | Kind::Folder | Kind::Link | Kind::Other => {
+        let missing = || Hole::Missing { what: what.into(), path: path.into() };
+        let folder = self.place(path.parent().unwrap_or(Path::new("")))?.ok_or_else(missing)?;
+        let place = folder.join(path.file_name().unwrap_or_default());
+        match (self.kind(&place)?, self.size(&place)?) {
+            (Kind::File(_) | Kind::Link, Some(0)) => Err(Hole::Empty { path: path.into() }),
+            (Kind::File(_) | Kind::Link, Some(_)) => self.witness(&place),
+            (Kind::Absent | Kind::Link, None) => Err(missing()),
+            (Kind::Absent | Kind::File(_) | Kind::Folder | Kind::Other, _) => {
                 Err(Hole::Unreadable { path: path.into(), detail: "it is no file".into() })
             }
         }

@@ -159,7 +159,7 @@ fn distribution(ground: &mut Ground, site: &Path, folder: &str, project: &str) -
             continue;
         }
         let path = plain(&site.join(&name));
-        if !ground.holds(&ground.root().join(&path)) {
+        if path.starts_with("..") || path.is_absolute() && !ground.holds(&path) {
             return Err(Hole::Outside { path: record, prefix: path });
         }
         match ground.size(&path)? {

@@ -36,7 +36,15 @@ pub(super) fn look(ground: &mut Ground) -> Result<(), Hole> {
     for (folder, _) in &projects {
         packages::gather(ground, &folder.join("node_modules"), &mut found)?;
     }
-    for (name, entry) in wanted {
+    for (name, range, entry) in wanted {
+        if range.starts_with("link:") {
+            let place = Path::new("node_modules").join(name);
+            if !ground.leads_somewhere(&place) {
+                return Err(Hole::Missing { what: name.into(), path: place });
+            }
+            ground.witness(&place)?;
+            continue;
+        }
         let version = Some(entry.text("version")).filter(|version| is_version(version));
         packages::among(&found, name, version)?;
     }
@@ -93,9 +101,10 @@ fn matching(ground: &Ground, pattern: &str) -> Result<Vec<PathBuf>, Hole> {
     Ok(folders)
 }
 
-/// Returns the entries that `needs` lead to without an optional step, each under the name of its folder.
+/// Returns the entries that `needs` lead to without an optional step, each with the name of its folder and
+/// the range that was asked for.
 /// A need that no entry answers is a workspace's, or replaced by `resolutions`.
-fn reachable(lock: &Entry, needs: impl Iterator<Item = (String, String)>) -> Vec<(&str, &Entry)> {
+fn reachable(lock: &Entry, needs: impl Iterator<Item = (String, String)>) -> Vec<(&str, &str, &Entry)> {
     let mut answers: BTreeMap<&str, &Entry> = BTreeMap::new();
     for entry in &lock.below {
         answers.extend(entry.key.split(", ").map(|key| (key, entry)));
@@ -109,7 +118,7 @@ fn reachable(lock: &Entry, needs: impl Iterator<Item = (String, String)>) -> Vec
             continue;
         }
         let at = key.get(1..).and_then(|rest| rest.find('@')).map_or(key.len(), |at| at + 1);
-        wanted.push((&key[..at], *entry));
+        wanted.push((&key[..at], key[at..].trim_start_matches('@'), *entry));
         let optional: BTreeSet<&str> =
             entry.list("optionalDependencies").iter().map(|need| need.key.as_str()).collect();
         let needs = entry.list("dependencies").iter();

@@ -1,0 +1,44 @@
+//! uv, pip and poetry.
+
+use crate::bench::Bench;
+
+const PROJECT: &str = "[project]\nname = \"p\"\nversion = \"0.1.0\"\nrequires-python = \">=3.9\"\ndependencies = [\"idna==3.7\"]\n[dependency-groups]\ndev = [\"pyflakes==3.2.0\"]\n";
+const NEEDS: &str = ".venv/bin/pyflakes --version | cut -d \" \" -f 1 && .venv/bin/python -c \"import idna\"";
+
+fn bench<'a>(
+    tools: &'a [&'a str],
+    programs: &'a [&'a str],
+    files: &'a [(&'a str, &'a str)],
+    lock: &'a str,
+    locked: &'a [&'a str],
+) -> Bench<'a> {
+    Bench {
+        tools,
+        programs,
+        variables: &[],
+        files,
+        lock,
+        locked,
+        needs: NEEDS,
+        prints: "3.2.0",
+        removes: Some(".venv/lib/python3*/site-packages/idna"),
+    }
+}
+
+#[test]
+fn uv() {
+    bench(&["uv"], &["uv", "python3"], &[("pyproject.toml", PROJECT)], "uv lock", &["uv.lock"]).run("uv");
+}
+
+#[test]
+fn pip_with_requirements() {
+    let files = [("requirements.txt", "-r more.txt\npyflakes==3.2.0\n"), ("more.txt", "idna==3.7 # why\n")];
+    bench(&[], &["python3"], &files, "", &[]).run("pip");
+}
+
+#[test]
+fn poetry() {
+    let project = "[project]\nname = \"p\"\nversion = \"0.1.0\"\nrequires-python = \">=3.9\"\ndependencies = [\"idna (==3.7)\"]\n[tool.poetry]\npackage-mode = false\n[tool.poetry.group.dev.dependencies]\npyflakes = \"3.2.0\"\n";
+    let files = [("pyproject.toml", project)];
+    bench(&["poetry"], &["poetry", "python3"], &files, "poetry lock -n", &["poetry.lock"]).run("poetry");
+}
