@@ -164,6 +164,10 @@ pub async fn run(
         let deadline = spawner.pauses().deadline(site.timeout.saturating_sub(spent));
         let Some(job) = job(at) else { return Err(ended()) };
         let begun = tokio::time::Instant::now();
+        if let Some(done) = done_already(step, site).await {
+            ran.installed.push(done);
+            continue;
+        }
         told(&step.display());
         let from = fs::metadata(site.log()).map_or(0, |meta| meta.len());
         run_step(step, site, spawner, job, &deadline, from).await?;
@@ -173,6 +177,15 @@ pub async fn run(
         ran.installed.push(proved(plan, step, site, &output).await?);
     }
     Ok(ran)
+}
+
+/// Returns what proves a step whose work is done and not to be done again; `None` where it has to run.
+async fn done_already(step: &Step, site: &Site) -> Option<Installed> {
+    let row = step.row().filter(|row| row.once)?;
+    let place = site.root.join(&step.root);
+    let seen = tokio::task::spawn_blocking(move || look_at(row, &place)).await;
+    let witnesses = seen.ok()?.ok()?;
+    Some(Installed { root: step.root.clone(), by: step.display(), folders: Vec::new(), witnesses })
 }
 
 /// Returns what proves that a step which ended with 0 did its work. Errors: it did not.

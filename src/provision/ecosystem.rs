@@ -97,6 +97,8 @@ pub struct Ecosystem {
     pub says: &'static [Says],
     /// What it says when it did not do all that one would expect, and what to do about that.
     pub remarks: &'static [(&'static str, &'static str)],
+    /// Whether what it did is a node's to change from then on: where it is done already, it is not done again.
+    pub once: bool,
     /// What may not happen beside it.
     pub alone: Alone,
     /// Whether versions are not pinned.
@@ -122,6 +124,7 @@ pub(super) const PLAIN: Ecosystem = Ecosystem {
     for_nodes: &[],
     says: &[],
     remarks: &[],
+    once: false,
     alone: Alone::No,
     unpinned: false,
 };

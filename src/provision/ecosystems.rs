@@ -90,6 +90,8 @@ pub static ECOSYSTEMS: &[Ecosystem] = &[
             Says::again("Failed to clone", Cause::Network),
             Says::once("transport 'file' not allowed", Cause::Auth),
         ],
+        // Again it would check out the commit of the index, and move HEAD off what a node committed there.
+        once: true,
         alone: Alone::Repository,
         ..PLAIN
     },
@@ -118,6 +120,8 @@ pub static ECOSYSTEMS: &[Ecosystem] = &[
             // It would ask whether to remove a tree of another layout, and has no terminal to ask on.
             ("npm_config_confirm_modules_purge", "false"),
             ("pnpm_config_confirm_modules_purge", "false"),
+            // From 11 on, scripts that nobody decided on end a complete installation with 1; 10 only says so.
+            ("pnpm_config_strict_dep_builds", "false"),
         ],
         // From 11 on `pnpm run` installs first, and rewrites the lockfile where it likes to (measured).
         for_nodes: &[("pnpm_config_verify_deps_before_run", "false")],
@@ -406,7 +410,6 @@ pub static ECOSYSTEMS: &[Ecosystem] = &[
         command: "go mod download",
         tool: "go",
         versions: &[("go", &["version"])],
-        set: &[("GOFLAGS", "-mod=readonly")],
         unset: &["GOWORK"],
         says: &[
             Says::once("missing go.sum entry", Cause::LockMismatch),
