@@ -73,7 +73,7 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
         rebuildable: receipt::load(&dir.lane(&name).join("receipt.json"))
             .map(|receipt| receipt.made)
             .unwrap_or_default(),
-        overlay: Vec::new(),
+        overlay: Some(Vec::new()),
         ignored_is_needed: false,
         time: SWEEP_TIME,
     };

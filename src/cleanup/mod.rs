@@ -4,6 +4,7 @@
 //! nothing of graphs or journals.
 
 pub mod fake;
+mod guard;
 mod look;
 mod rebuildable;
 mod record;
@@ -12,6 +13,9 @@ mod submodule;
 mod sweep;
 pub mod verdict;
 mod walk;
+mod withhold;
+
+pub use guard::Carried;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,6 +40,12 @@ pub struct OverlayFile {
     pub path: PathBuf,
     /// The SHA-256 of what was copied, lower-case hex.
     pub sha256: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Whether the lane's index has the path, and hides changes of it from git.
+    pub tracked: bool,
+    /// The names that git would store the content under.
+    pub blobs: Vec<String>,
 }
 
 /// One lane to sweep, and all that the run knows of it.
@@ -59,8 +69,8 @@ pub struct SweepRequest {
     pub policy: Policy,
     /// What provisioning made and can make again; relative to the lane.
     pub rebuildable: Vec<PathBuf>,
-    /// What the overlay copied in.
-    pub overlay: Vec<OverlayFile>,
+    /// What the overlay copied in; `None` where that could not be read.
+    pub overlay: Option<Vec<OverlayFile>>,
     /// Whether a node of the lane passed while another is yet to pass.
     pub ignored_is_needed: bool,
     /// Longest time for this lane. What is not judged by then is kept.
@@ -68,6 +78,16 @@ pub struct SweepRequest {
 }
 
 impl SweepRequest {
+    /// Returns whether the overlay copied anything in, or may have.
+    pub fn may_have_copies(&self) -> bool {
+        self.overlay.as_ref().is_none_or(|copies| !copies.is_empty())
+    }
+
+    /// Returns what the overlay copied in, as far as known.
+    fn copies(&self) -> &[OverlayFile] {
+        self.overlay.as_deref().unwrap_or_default()
+    }
+
     /// Returns the lane as `worktree` knows it.
     pub fn lane_request(&self) -> LaneRequest {
         LaneRequest {
@@ -131,6 +151,10 @@ pub struct CleanupOutcome {
     pub note: Option<String>,
     /// Each of [`CHANNELS`] with `none`, `saved: where` or `kept`.
     pub channels: Vec<(&'static str, String)>,
+    /// Commits of the lane that carry a file of the overlay.
+    pub carried: Vec<Carried>,
+    /// Why that is not known, where it is not.
+    pub unchecked: Option<String>,
 }
 
 /// Sweeps lanes. Every call blocks, for the request's time at most, deletions aside.
@@ -181,6 +205,8 @@ impl Sweeper for RefusingSweeper {
             reason: "refused".into(),
             note: Some(format!("bug: lane `{}` was swept, and nothing stands behind it", request.lane)),
             channels: CHANNELS.iter().map(|channel| (*channel, "kept".to_string())).collect(),
+            carried: Vec::new(),
+            unchecked: None,
         }
     }
 

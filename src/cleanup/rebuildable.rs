@@ -68,7 +68,7 @@ pub fn overlaid(tree: &Path, file: &Path, overlay: &[OverlayFile]) -> Overlaid {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -109,7 +109,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         put(folder.path(), ".env", b"abc");
         let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_string();
-        let overlay = [OverlayFile { path: ".env".into(), sha256 }];
+        let overlay =
+            [OverlayFile { path: ".env".into(), sha256, size: 3, tracked: false, blobs: Vec::new() }];
         let ask = |file: &str| overlaid(folder.path(), Path::new(file), &overlay);
         assert_eq!((ask(".env"), ask("other")), (Overlaid::Unchanged, Overlaid::No));
         put(folder.path(), ".env", b"abd");

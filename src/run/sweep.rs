@@ -9,7 +9,7 @@ use crate::cleanup::{BranchFate, CleanupOutcome, Policy, SweepRequest, TreeFate}
 use crate::graph::model::CleanupPolicy;
 use crate::ids::{IntentId, LaneIx};
 use crate::provision::receipt;
-use crate::schedule::fact::{Cleanup, EndState, Fact};
+use crate::schedule::fact::{Carried, Cleanup, EndState, Fact};
 use crate::schedule::state::{LaneRecord, RunState};
 
 /// Longest time for judging all lanes of a leg (DESIGN.md section 10).
@@ -68,7 +68,7 @@ pub fn request_of(
         branch_made_by_run: record.branch_made,
         policy,
         rebuildable: receipt.map(|receipt| receipt.made).unwrap_or_default(),
-        overlay: Vec::new(),
+        overlay: Some(Vec::new()),
         ignored_is_needed,
         time,
     })
@@ -86,8 +86,9 @@ pub fn policy(stage: &Stage, lane: LaneIx) -> Policy {
 pub async fn sweep(stage: &Rc<Stage>, request: SweepRequest, intent: IntentId) -> Fact {
     let lane = request.lane.clone();
     let Some(repository) = stage.repository.clone() else {
-        return performed(lane, intent, kept("no-repository"));
+        return performed(lane, intent, kept("no-repository", &request));
     };
+    let broken = kept("bug", &request);
     let (sweeper, worktrees) = (Arc::clone(&stage.seams.sweeper), Arc::clone(&stage.seams.worktrees));
     let outcome = tokio::task::spawn_blocking(move || {
         let outcome = sweeper.sweep(&repository, &request);
@@ -98,17 +99,19 @@ pub async fn sweep(stage: &Rc<Stage>, request: SweepRequest, intent: IntentId) -
         outcome
     })
     .await;
-    let outcome = outcome.unwrap_or_else(|_| kept("bug"));
+    let outcome = outcome.unwrap_or(broken);
     performed(lane, intent, outcome)
 }
 
-fn kept(reason: &str) -> CleanupOutcome {
+fn kept(reason: &str, request: &SweepRequest) -> CleanupOutcome {
     CleanupOutcome {
         tree: TreeFate::Kept,
         branch: BranchFate::Kept,
         reason: reason.into(),
         note: Some(format!("kept without a look: {reason}")),
         channels: Vec::new(),
+        carried: Vec::new(),
+        unchecked: request.may_have_copies().then(|| "it was not looked at".to_string()),
     }
 }
 
@@ -130,6 +133,15 @@ pub fn performed(lane: crate::ids::LaneName, intent: IntentId, outcome: CleanupO
             branch: branch.into(),
             reason: outcome.reason,
             note: outcome.note,
+            overlay_in_commits: outcome
+                .carried
+                .into_iter()
+                .map(|found| Carried {
+                    path: found.path.to_string_lossy().into_owned(),
+                    commit: found.commit,
+                })
+                .collect(),
+            overlay_unchecked: outcome.unchecked,
             channels: outcome.channels.into_iter().map(|(name, text)| (name.to_string(), text)).collect(),
         },
     }

@@ -399,6 +399,21 @@ pub struct Cleanup {
     pub note: Option<String>,
     /// Every channel through which work could be lost, with what was found there.
     pub channels: IndexMap<String, String>,
+    /// Commits of the lane that carry a local file which the overlay had copied in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overlay_in_commits: Vec<Carried>,
+    /// Why that is not known, where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlay_unchecked: Option<String>,
+}
+
+/// A commit that carries a local file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    /// The file, as the commit names it.
+    pub path: String,
+    /// The commit that brought it in.
+    pub commit: CommitId,
 }
 
 /// How a run stands.

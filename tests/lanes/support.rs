@@ -176,7 +176,7 @@ impl World {
             rescued: self.rescued(),
             policy: Policy::Safe,
             rebuildable: Vec::new(),
-            overlay: Vec::new(),
+            overlay: Some(Vec::new()),
             ignored_is_needed: false,
             time: Duration::from_secs(60),
         };
