@@ -11,6 +11,7 @@ use crate::journal::replay::replay;
 use crate::journal::store::{self, Journal};
 use crate::provision::receipt;
 use crate::run::environment::of_git;
+use crate::run::overlay::copies;
 use crate::run::seams::{Clock, SystemClock};
 use crate::run::sweep::{SWEEP_TIME, performed};
 use crate::run::{RunError, leg};
@@ -73,7 +74,7 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
         rebuildable: receipt::load(&dir.lane(&name).join("receipt.json"))
             .map(|receipt| receipt.made)
             .unwrap_or_default(),
-        overlay: Some(Vec::new()),
+        overlay: copies(&dir, &name).ok(),
         ignored_is_needed: false,
         time: SWEEP_TIME,
     };

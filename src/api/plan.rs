@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Refusal;
 use super::start::Prepared;
 use crate::graph::Graph;
-use crate::graph::model::{NodeKind, On, Piece};
+use crate::graph::model::{NodeKind, On, Overlay, Piece};
 use crate::ids::NodeIx;
 use crate::provision::plan::{HOOK_PLACES, Hook, Seen, plan};
 use crate::provision::receipt::probed;
@@ -28,6 +28,7 @@ pub fn describe(settings: &Settings, prepared: &Prepared) -> Result<Vec<String>,
                 of_run.branch_of(&file.run_id, name),
                 of_run.path_of(name).display()
             ));
+            lines.extend(graph.overlay(ix).map(local_files));
             let base = of_run.base_of(name);
             let mut names = probed(&graph.provision(ix).inputs);
             names.extend(HOOK_PLACES.map(str::to_string));
@@ -57,6 +58,12 @@ pub fn describe(settings: &Settings, prepared: &Prepared) -> Result<Vec<String>,
         lines.extend(node(graph, ix));
     }
     Ok(lines)
+}
+
+fn local_files(overlay: &Overlay) -> String {
+    let included = overlay.include_file.then_some("what .worktreeinclude names");
+    let named = overlay.paths.iter().map(String::as_str).chain(included);
+    format!("  local files copied in, where they are there: {}", named.collect::<Vec<_>>().join(", "))
 }
 
 fn why(rung: crate::provision::Rung) -> &'static str {

@@ -3,6 +3,10 @@
 
 pub mod apply;
 pub mod cause;
+pub mod copy;
+pub mod excludes;
+mod inside;
+pub mod overlay;
 pub mod plan;
 pub mod receipt;
 

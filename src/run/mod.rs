@@ -5,6 +5,7 @@ pub mod driver;
 pub mod environment;
 
 pub mod leg;
+pub mod overlay;
 pub mod perform;
 pub mod seams;
 pub mod signals;

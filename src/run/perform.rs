@@ -65,11 +65,11 @@ pub struct Stage {
 const MATCHED_MAX: u64 = 1 << 20;
 
 impl Stage {
-    fn graph(&self) -> &Graph {
+    pub(super) fn graph(&self) -> &Graph {
         &self.file.graph
     }
 
-    fn answer(&self, event: Event) {
+    pub(super) fn answer(&self, event: Event) {
         // The loop may be over already; then nobody waits for this.
         let _ = self.answers.send(event);
     }
@@ -103,6 +103,10 @@ impl Stage {
     pub fn perform(self: &Rc<Stage>, action: Action, record: impl Fn(LaneIx) -> LaneRecord) {
         match action {
             Action::Acquire { intent, lane, fresh } => self.acquire(intent, lane, fresh, &record(lane)),
+            Action::Overlay { intent, lane } => {
+                let stage = Rc::clone(self);
+                self.act(async move { stage.overlay(intent, lane).await });
+            }
             Action::Provision { intent, lane, number } => {
                 let stage = Rc::clone(self);
                 self.act(async move { stage.provision(intent, lane, number).await });
@@ -350,7 +354,7 @@ impl Stage {
     }
 
     async fn dispatch(&self, intent: IntentId, node: NodeIx, attempt: u32) {
-        if let Some(reason) = self.not_fit(node) {
+        if let Some(reason) = self.not_overlaid(node).or_else(|| self.not_fit(node)) {
             return self.answer(Event::LaneStale { intent, reason });
         }
         let this = self.graph().node(node);

@@ -58,6 +58,7 @@ pub fn request_of(
 ) -> Option<SweepRequest> {
     let wanted = stage.lane_request(lane, record)?;
     let receipt = receipt::load(&stage.dir.lane(&wanted.lane).join("receipt.json"));
+    let overlay = super::overlay::copies(&stage.dir, &wanted.lane).ok();
     Some(SweepRequest {
         rescued: stage.dir.rescued(&wanted.lane),
         run: wanted.run,
@@ -68,7 +69,7 @@ pub fn request_of(
         branch_made_by_run: record.branch_made,
         policy,
         rebuildable: receipt.map(|receipt| receipt.made).unwrap_or_default(),
-        overlay: Some(Vec::new()),
+        overlay,
         ignored_is_needed,
         time,
     })
@@ -85,6 +86,7 @@ pub fn policy(stage: &Stage, lane: LaneIx) -> Policy {
 /// Sweeps one lane and returns the fact of it. Unlocks a lane that is kept.
 pub async fn sweep(stage: &Rc<Stage>, request: SweepRequest, intent: IntentId) -> Fact {
     let lane = request.lane.clone();
+    stage.tell_of_drift(&lane, &request.path).await;
     let Some(repository) = stage.repository.clone() else {
         return performed(lane, intent, kept("no-repository", &request));
     };

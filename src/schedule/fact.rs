@@ -78,6 +78,38 @@ pub enum Fact {
         /// Why.
         fault: Fault,
     },
+    /// A lane is about to get its local files.
+    #[serde(rename = "overlay.requested")]
+    OverlayRequested {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// Why.
+        reason: String,
+    },
+    /// A lane has its local files; their hashes are on disk.
+    #[serde(rename = "overlay.performed")]
+    OverlayPerformed {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// The copies that are there, by path.
+        files: Vec<Overlaid>,
+    },
+    /// A lane's local files could not be copied.
+    #[serde(rename = "overlay.failed")]
+    OverlayFailed {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// The nodes that it held up.
+        nodes: Vec<NodeId>,
+        /// Why.
+        fault: Fault,
+    },
     /// A lane is about to be provisioned.
     #[serde(rename = "provision.requested")]
     ProvisionRequested {
@@ -303,12 +335,15 @@ impl Fact {
     pub fn target(&self) -> Option<&str> {
         match self {
             Fact::AcquireRequested { lane, .. }
+            | Fact::OverlayRequested { lane, .. }
             | Fact::ProvisionRequested { lane, .. }
             | Fact::CleanupRequested { lane, .. } => Some(lane.as_str()),
             Fact::DispatchRequested { node, .. } | Fact::KillRequested { node, .. } => Some(node.as_str()),
             Fact::RunStarted { .. }
             | Fact::AcquirePerformed { .. }
             | Fact::AcquireFailed { .. }
+            | Fact::OverlayPerformed { .. }
+            | Fact::OverlayFailed { .. }
             | Fact::ProvisionPerformed { .. }
             | Fact::ProvisionFailed { .. }
             | Fact::ProvisionSkipped { .. }
@@ -414,6 +449,15 @@ pub struct Carried {
     pub path: String,
     /// The commit that brought it in.
     pub commit: CommitId,
+}
+
+/// A local file in a lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlaid {
+    /// Its path in the lane.
+    pub path: String,
+    /// `copied` now; `kept`, as an earlier leg copied it; or `edited` since, and left alone.
+    pub how: String,
 }
 
 /// How a run stands.

@@ -65,6 +65,8 @@ pub enum FaultClass {
     LaneRefused,
     /// An earlier leg kept the lane's branch, and it is gone.
     LaneBranchGone,
+    /// The lane's local files could not be copied in.
+    OverlayFailed,
     /// The lane's dependencies could not be installed.
     WorkspaceProvisionFailed,
     /// No space or no inodes.
@@ -120,7 +122,7 @@ pub const REDISPATCH_MAX: u32 = 2;
 
 impl FaultClass {
     /// Every class.
-    pub const ALL: [FaultClass; 19] = [
+    pub const ALL: [FaultClass; 20] = [
         FaultClass::NonzeroExit,
         FaultClass::CommandNotFound,
         FaultClass::VerifyNotRun,
@@ -135,6 +137,7 @@ impl FaultClass {
         FaultClass::WorktreeAcquireFailed,
         FaultClass::LaneRefused,
         FaultClass::LaneBranchGone,
+        FaultClass::OverlayFailed,
         FaultClass::WorkspaceProvisionFailed,
         FaultClass::DiskFull,
         FaultClass::Interrupted,
@@ -160,6 +163,7 @@ impl FaultClass {
             FaultClass::WorktreeAcquireFailed
             | FaultClass::LaneRefused
             | FaultClass::LaneBranchGone
+            | FaultClass::OverlayFailed
             | FaultClass::WorkspaceProvisionFailed
             | FaultClass::DiskFull => (Infra, Then::Block),
             FaultClass::Interrupted => (Infra, Then::NextLeg),
@@ -185,6 +189,7 @@ impl FaultClass {
             FaultClass::WorktreeAcquireFailed => "worktree-acquire-failed",
             FaultClass::LaneRefused => "lane-refused",
             FaultClass::LaneBranchGone => "lane-branch-gone",
+            FaultClass::OverlayFailed => "overlay-failed",
             FaultClass::WorkspaceProvisionFailed => "workspace-provision-failed",
             FaultClass::DiskFull => "disk-full",
             FaultClass::Interrupted => "interrupted",

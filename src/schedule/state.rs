@@ -70,6 +70,8 @@ impl PartialEq for Live {
 pub enum Act {
     /// The making of a lane.
     Acquire(LaneIx),
+    /// The copying of local files into a lane.
+    Overlay(LaneIx),
     /// The provisioning of a lane, with a slot of its own.
     Provision(LaneIx),
     /// The provisioning of a lane in the slot of a node that waits for it before its `verify`.
@@ -131,6 +133,8 @@ pub struct LaneRecord {
     pub acquire_open: bool,
     /// Whether an earlier leg kept its branch.
     pub branch_kept: bool,
+    /// Whether it has its local files, in this leg.
+    pub overlaid: bool,
     /// Provisioning tries so far; names logs.
     pub tries: u32,
     /// Provisioning failures in a row.
@@ -170,6 +174,8 @@ pub enum LanePhase {
     Acquiring(IntentId),
     /// Made, not provisioned, or no more.
     Bare,
+    /// Getting its local files.
+    Overlaying(IntentId),
     /// Being provisioned.
     Provisioning(IntentId),
     /// Fit to work in.
@@ -277,7 +283,7 @@ impl RunState {
                 how: _,
             } => {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
-                record.phase = LanePhase::Bare;
+                (record.phase, record.overlaid) = (LanePhase::Bare, false);
                 record.branch_made |= branch_made;
                 record.acquire_open = false;
                 record.branch_kept = false;
@@ -302,6 +308,11 @@ impl RunState {
                     _ => LanePhase::Broken(fault.clone()),
                 };
                 self.live.acts.remove(intent);
+            }
+            Fact::OverlayRequested { lane, intent, .. } => self.overlay_requested(names.lane(lane)?, intent),
+            Fact::OverlayPerformed { lane, intent, .. } => self.overlay_performed(names.lane(lane)?, intent),
+            Fact::OverlayFailed { lane, intent, fault, .. } => {
+                self.no_overlay(names.lane(lane)?, intent, fault)
             }
             Fact::ProvisionRequested { lane, intent, r#try, .. } => {
                 let lane = names.lane(lane)?;
@@ -333,7 +344,7 @@ impl RunState {
             }
             Fact::ProvisionStale { lane, .. } => {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
-                record.phase = LanePhase::Bare;
+                (record.phase, record.overlaid) = (LanePhase::Bare, false);
                 record.failures = 0;
             }
             Fact::DispatchRequested { node, attempt, intent, .. } => {
@@ -441,10 +452,8 @@ impl RunState {
             {
                 lane.fresh = true;
             }
-            lane.phase = LanePhase::Pending;
-            lane.failures = 0;
-            lane.writer = None;
-            lane.readers = 0;
+            (lane.phase, lane.failures) = (LanePhase::Pending, 0);
+            (lane.writer, lane.readers) = (None, 0);
         }
         for ix in graph.node_ixs() {
             let record = &mut self.nodes[ix.at()];
@@ -470,7 +479,7 @@ impl RunState {
     }
 
     /// Takes note of an act's number, so that no other gets it.
-    fn minted(&mut self, intent: &IntentId) {
+    pub(super) fn minted(&mut self, intent: &IntentId) {
         if intent.generation() == Some(self.generation)
             && let Some(number) = intent.number()
         {

@@ -13,6 +13,8 @@ mod graphs;
 mod lanes;
 mod lint;
 mod nodes;
+mod overlay;
+mod overlay_end;
 mod provisioning;
 mod resume;
 mod screens;
