@@ -184,13 +184,12 @@ fn variables_are_named_whole() {
 /// Uses everything that is checked and not run.
 const LATER: &str = "\
 name: later
-overlay: [.env]
 preflight: {tools: [git]}
 budget_usd: 1
 runtime: claude
 runtimes: {claude: {}}
 on_fault: {}
-lanes: {l: {overlay: [.env], ports: 2}}
+lanes: {l: {ports: 2}}
 provision: {roots: [web], skip_if: vendor, receipt_file: .ready}
 nodes:
   - {id: plan, prompt: plan, budget_usd: 1, runtime: claude, protect: [a], scope: [b], expect_changes: true}

@@ -10,6 +10,7 @@ use crate::ids::{IntentId, Leg};
 use crate::journal::replay::replay;
 use crate::journal::store::{self, Journal};
 use crate::run::environment::of_git;
+use crate::run::overlay::copies;
 use crate::run::seams::{Clock, SystemClock};
 use crate::run::sweep::{SWEEP_TIME, installed, performed};
 use crate::run::{RunError, leg};
@@ -72,7 +73,7 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
         policy: Policy::Discard,
         rebuildable,
         provisioned,
-        overlay: Vec::new(),
+        overlay: copies(&dir, &name).ok(),
         ignored_is_needed: false,
         time: SWEEP_TIME,
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Refusal;
 use super::start::Prepared;
 use crate::graph::Graph;
-use crate::graph::model::{NodeKind, On, Piece, Provision};
+use crate::graph::model::{NodeKind, On, Overlay, Piece, Provision};
 use crate::ids::{LaneIx, NodeIx};
 use crate::process::environment::Environment;
 use crate::provision::{Rung, Step};
@@ -30,6 +30,7 @@ pub fn describe(settings: &Settings, prepared: &Prepared) -> Result<Vec<String>,
                 of_run.branch_of(&file.run_id, name),
                 of_run.path_of(name).display()
             ));
+            lines.extend(graph.overlay(ix).map(local_files));
             let provision = graph.provision(ix);
             let forecast = forecast(
                 &worktrees,
@@ -91,6 +92,12 @@ fn why(rung: Rung, step: &Step) -> String {
         }
         (Rung::Detected | Rung::Nothing, None) => "detected by marker files".into(),
     }
+}
+
+fn local_files(overlay: &Overlay) -> String {
+    let included = overlay.include_file.then_some("what .worktreeinclude names");
+    let named = overlay.paths.iter().map(String::as_str).chain(included);
+    format!("  local files copied in, where they are there: {}", named.collect::<Vec<_>>().join(", "))
 }
 
 /// Returns the nodes so that each comes after what it waits for; among those that could begin, the

@@ -36,6 +36,8 @@ impl Sweeper for FakeSweeper {
             reason: "clean".into(),
             note: None,
             channels: CHANNELS.iter().map(|channel| (*channel, "none".to_string())).collect(),
+            carried: Vec::new(),
+            unchecked: None,
         })
     }
 

@@ -9,11 +9,12 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::SweepRequest;
-use super::rebuildable::{Overlaid, is_rebuildable, overlaid};
+use super::rebuildable::{Overlaid, is_as_made, is_rebuildable, overlaid};
 use super::submodule::{gitlinks_in, has_work, repositories_in};
 use super::verdict::{Folder, Observed, Tip, Work};
 use super::walk::{Walk, list_files};
+use super::withhold::path_in;
+use super::{OverlayFile, SweepRequest};
 use crate::ids::CommitId;
 use crate::process::table::worked_in;
 use crate::worktree::git::{Call, items, path_of};
@@ -49,6 +50,8 @@ pub(super) struct Look {
     pub nested: Vec<PathBuf>,
     /// Files in folders of submodules that were never filled, below the tree: git adds none of them.
     pub strays: Vec<PathBuf>,
+    /// Copies of the overlay that were edited, below the tree.
+    pub edited: Vec<PathBuf>,
     /// Commits that only the lane reaches.
     pub unreached: Vec<CommitId>,
     /// What HEAD names: a branch, or a commit where it is detached.
@@ -135,6 +138,7 @@ impl Looker<'_> {
             ignored: Vec::new(),
             nested: Vec::new(),
             strays: Vec::new(),
+            edited: Vec::new(),
             unreached: Vec::new(),
             head: Head::default(),
             stash: self.stash().unwrap_or(0),
@@ -300,6 +304,9 @@ impl Looker<'_> {
     /// Counts all that no commit holds.
     fn files(&self, tree: &Path, entry: &Entry, look: &mut Look) -> Result<(), String> {
         let words = |error: GitError| error.to_string();
+        let Some(copies) = &self.request.overlay else {
+            return Err("the record of the local files in it can't be read".into());
+        };
         let (listing, complaints) = status(self.git, tree).spoken().map_err(words)?;
         if complaints.contains("could not open") || complaints.contains("unable to") {
             return Err(complaints.trim().lines().next().unwrap_or_default().to_string());
@@ -318,33 +325,39 @@ impl Looker<'_> {
                     if sub.first() == Some(&b'S') {
                         submodules.insert(path.clone());
                     }
-                    match (states[1] != b'.', overlaid(tree, &path, &self.request.overlay)) {
-                        (true, Overlaid::Unchanged) | (false, _) => {}
-                        (true, Overlaid::Edited) => drop(overlay.insert(path)),
-                        (true, Overlaid::No) => tracked += 1,
+                    match (states[1], overlaid(tree, &path, copies)) {
+                        // A deletion that git sees is like any other; one that a flag hides leaves nothing
+                        // to lose.
+                        (b'D', _) | (_, Overlaid::No) if states[1] != b'.' => tracked += 1,
+                        (b'.', _) | (_, Overlaid::Unchanged | Overlaid::No) => {}
+                        (_, Overlaid::Edited) => drop(overlay.insert(path)),
                     }
                     staged += u64::from(states[0] != b'.');
                 }
-                (b'u', _) => tracked += 1,
+                (b'u', _) => {
+                    tracked += 1;
+                    let copy = path_in(item).filter(|path| overlaid(tree, path, copies) == Overlaid::Edited);
+                    overlay.extend(copy);
+                }
                 // A repository inside is a channel of its own; git shows it as one path.
                 (b'?', _)
                     if walk.nested.contains(&path_of(item[2..].strip_suffix(b"/").unwrap_or(&item[2..]))) => {
                 }
                 (b'?', _) => {
                     let path = path_of(&item[2..]);
-                    match overlaid(tree, &path, &self.request.overlay) {
+                    match overlaid(tree, &path, copies) {
                         Overlaid::Unchanged => {}
                         Overlaid::Edited => drop(overlay.insert(path)),
                         Overlaid::No => untracked += u64::from(!self.is_installed(tree, &path)),
                     }
                 }
-                (b'!', _) => self.ignored(tree, path_of(&item[2..]), look, &mut overlay)?,
+                (b'!', _) => self.ignored(tree, path_of(&item[2..]), copies, look, &mut overlay)?,
                 (b'#', _) => {}
                 _ => return Err(format!("git status: {}", String::from_utf8_lossy(item))),
             }
         }
         for hidden in self.flagged(tree, entry)? {
-            match overlaid(tree, &hidden, &self.request.overlay) {
+            match overlaid(tree, &hidden, copies) {
                 Overlaid::Unchanged => {}
                 Overlaid::Edited => drop(overlay.insert(hidden)),
                 Overlaid::No => flagged += 1,
@@ -352,6 +365,7 @@ impl Looker<'_> {
         }
         submodules.extend(self.submodules(tree, entry, &gitlinks).map_err(words)?);
         let operations = OPERATIONS.iter().filter(|name| entry.git_dir.join(name).exists()).count();
+        look.edited = overlay.iter().cloned().collect();
         look.nested = walk.nested;
         look.strays = walk.strays;
         look.observed.ignored = Some(look.ignored.len() as u64);
@@ -372,6 +386,7 @@ impl Looker<'_> {
         &self,
         tree: &Path,
         path: PathBuf,
+        copies: &[OverlayFile],
         look: &mut Look,
         edited: &mut BTreeSet<PathBuf>,
     ) -> Result<(), String> {
@@ -384,7 +399,7 @@ impl Looker<'_> {
         list_files(tree, &path, &mut files).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut all_known = true;
         for file in files {
-            match overlaid(tree, &file, &self.request.overlay) {
+            match overlaid(tree, &file, copies) {
                 Overlaid::Unchanged => {}
                 Overlaid::Edited => {
                     edited.insert(file);
@@ -403,7 +418,7 @@ impl Looker<'_> {
     /// that can be made again.
     fn is_installed(&self, tree: &Path, file: &Path) -> bool {
         self.request.rebuildable.iter().any(|folder| file.starts_with(folder))
-            || overlaid(tree, file, &self.request.provisioned) == Overlaid::Unchanged
+            || is_as_made(tree, file, &self.request.provisioned)
     }
 
     /// Returns the files whose edit a flag hides: `assume-unchanged`, or `skip-worktree`. One that is

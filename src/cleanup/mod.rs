@@ -4,6 +4,7 @@
 //! nothing of graphs or journals.
 
 pub mod fake;
+mod guard;
 mod look;
 mod rebuildable;
 mod record;
@@ -12,6 +13,9 @@ mod submodule;
 mod sweep;
 pub mod verdict;
 mod walk;
+mod withhold;
+
+pub use guard::Carried;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,7 +33,7 @@ pub enum Policy {
     Discard,
 }
 
-/// A file that omg had put into the lane: as long as it is what it was, it is nobody's work.
+/// A file that provisioning made: as long as it is what it was, it is nobody's work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownFile {
     /// Its path in the lane.
@@ -39,7 +43,19 @@ pub struct KnownFile {
 }
 
 /// A file that the overlay copied into the lane.
-pub type OverlayFile = KnownFile;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverlayFile {
+    /// Its path in the lane.
+    pub path: PathBuf,
+    /// The SHA-256 of what was copied, lower-case hex.
+    pub sha256: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Whether the lane's index has the path, and hides changes of it from git.
+    pub tracked: bool,
+    /// The names that git would store the content under.
+    pub blobs: Vec<String>,
+}
 
 /// One lane to sweep, and all that the run knows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,8 +80,8 @@ pub struct SweepRequest {
     pub rebuildable: Vec<PathBuf>,
     /// Other files that it made.
     pub provisioned: Vec<KnownFile>,
-    /// What the overlay copied in.
-    pub overlay: Vec<OverlayFile>,
+    /// What the overlay copied in; `None` where that could not be read.
+    pub overlay: Option<Vec<OverlayFile>>,
     /// Whether a node of the lane passed while another is yet to pass.
     pub ignored_is_needed: bool,
     /// Longest time for this lane. What is not judged by then is kept.
@@ -73,6 +89,16 @@ pub struct SweepRequest {
 }
 
 impl SweepRequest {
+    /// Returns whether the overlay copied anything in, or may have.
+    pub fn may_have_copies(&self) -> bool {
+        self.overlay.as_ref().is_none_or(|copies| !copies.is_empty())
+    }
+
+    /// Returns what the overlay copied in, as far as known.
+    fn copies(&self) -> &[OverlayFile] {
+        self.overlay.as_deref().unwrap_or_default()
+    }
+
     /// Returns the lane as `worktree` knows it.
     pub fn lane_request(&self) -> LaneRequest {
         LaneRequest {
@@ -136,6 +162,10 @@ pub struct CleanupOutcome {
     pub note: Option<String>,
     /// Each of [`CHANNELS`] with `none`, `saved: where` or `kept`.
     pub channels: Vec<(&'static str, String)>,
+    /// Commits of the lane that carry a file of the overlay.
+    pub carried: Vec<Carried>,
+    /// Why that is not known, where it is not.
+    pub unchecked: Option<String>,
 }
 
 /// Sweeps lanes. Every call blocks, for the request's time at most, deletions aside.
@@ -186,6 +216,8 @@ impl Sweeper for RefusingSweeper {
             reason: "refused".into(),
             note: Some(format!("bug: lane `{}` was swept, and nothing stands behind it", request.lane)),
             channels: CHANNELS.iter().map(|channel| (*channel, "kept".to_string())).collect(),
+            carried: Vec::new(),
+            unchecked: None,
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::OverlayFile;
+use super::{KnownFile, OverlayFile};
 
 /// The first bytes of a valid CACHEDIR.TAG (bford.info/cachedir).
 const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
@@ -58,17 +58,19 @@ pub enum Overlaid {
 /// Returns how `file`, a path below `tree`, stands to `overlay`.
 pub fn overlaid(tree: &Path, file: &Path, overlay: &[OverlayFile]) -> Overlaid {
     let Some(copied) = overlay.iter().find(|copied| copied.path == file) else { return Overlaid::No };
-    let path = tree.join(file);
-    if !is_file(&path) {
-        return Overlaid::Edited;
-    }
-    match fs::read(&path) {
-        Ok(bytes) if hex(&Sha256::digest(&bytes)) == copied.sha256 => Overlaid::Unchanged,
-        Ok(_) | Err(_) => Overlaid::Edited,
-    }
+    if holds(&tree.join(file), &copied.sha256) { Overlaid::Unchanged } else { Overlaid::Edited }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Returns whether provisioning made `file`, a path below `tree`, and it is as that left it.
+pub fn is_as_made(tree: &Path, file: &Path, made: &[KnownFile]) -> bool {
+    made.iter().find(|known| known.path == file).is_some_and(|known| holds(&tree.join(file), &known.sha256))
+}
+
+fn holds(path: &Path, sha256: &str) -> bool {
+    is_file(path) && fs::read(path).is_ok_and(|bytes| hex(&Sha256::digest(&bytes)) == sha256)
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -109,7 +111,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         put(folder.path(), ".env", b"abc");
         let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_string();
-        let overlay = [OverlayFile { path: ".env".into(), sha256 }];
+        let overlay =
+            [OverlayFile { path: ".env".into(), sha256, size: 3, tracked: false, blobs: Vec::new() }];
         let ask = |file: &str| overlaid(folder.path(), Path::new(file), &overlay);
         assert_eq!((ask(".env"), ask("other")), (Overlaid::Unchanged, Overlaid::No));
         put(folder.path(), ".env", b"abd");

@@ -2,7 +2,7 @@
 
 use super::look::{Head, Look};
 use super::verdict::{Reason, Tip, Tree, Verdict};
-use super::{BranchFate, CHANNELS, CleanupOutcome, SweepRequest, TreeFate};
+use super::{BranchFate, CHANNELS, Carried, CleanupOutcome, SweepRequest, TreeFate};
 use crate::worktree::lane::rescue_ref;
 
 /// Words the outcomes of one lane.
@@ -17,12 +17,18 @@ impl<'a> Record<'a> {
 
     /// A lane that could not even be looked at.
     pub fn kept(&self, reason: Reason, words: &str) -> CleanupOutcome {
-        CleanupOutcome {
+        let outcome = CleanupOutcome {
             tree: TreeFate::Kept,
             branch: BranchFate::Kept,
             reason: reason.as_str().into(),
             note: Some(self.kept_line(reason, Some(words))),
             channels: CHANNELS.iter().map(|channel| (*channel, "kept".to_string())).collect(),
+            carried: Vec::new(),
+            unchecked: None,
+        };
+        match self.request.may_have_copies() {
+            true => with_carried(outcome, &self.request.lane, Err("the lane was not looked at".into())),
+            false => outcome,
         }
     }
 
@@ -45,6 +51,8 @@ impl<'a> Record<'a> {
             reason: reason.as_str().into(),
             note: Some(self.kept_line(reason, words)),
             channels: self.channels(look, TreeFate::Kept, BranchFate::Kept),
+            carried: Vec::new(),
+            unchecked: None,
         }
     }
 
@@ -82,7 +90,15 @@ impl<'a> Record<'a> {
         parts.extend(trouble.map(str::to_string));
         let note = (!parts.is_empty())
             .then(|| one_line(&format!("lane {}: tree removed; {}", self.request.lane, parts.join("; "))));
-        CleanupOutcome { tree: TreeFate::Removed, branch, reason: reason.as_str().into(), note, channels }
+        CleanupOutcome {
+            tree: TreeFate::Removed,
+            branch,
+            reason: reason.as_str().into(),
+            note,
+            channels,
+            carried: Vec::new(),
+            unchecked: None,
+        }
     }
 
     fn kept_line(&self, reason: Reason, words: Option<&str>) -> String {
@@ -133,13 +149,49 @@ impl<'a> Record<'a> {
                     "reflog" => value(from_reflog, &saved_ref),
                     "branches" if branches => "kept".into(),
                     "stash" if look.stash > 0 => "kept".into(),
-                    "overlay" => value(some(work.overlay), &saved_ref),
+                    "overlay" => value(some(work.overlay), &saved_files),
                     _ => "none".into(),
                 };
                 (*channel, value)
             })
             .collect()
     }
+}
+
+/// Returns `outcome` with what its commits carry, which its line for people says too.
+pub(super) fn with_carried(
+    mut outcome: CleanupOutcome,
+    lane: &crate::ids::LaneName,
+    found: Result<Vec<Carried>, String>,
+) -> CleanupOutcome {
+    let words = match &found {
+        Ok(carried) if carried.is_empty() => return outcome,
+        Ok(carried) => carried_words(carried),
+        Err(error) => format!("whether its commits carry local files could not be checked: {error}"),
+    };
+    let before = outcome.note.take().unwrap_or_else(|| format!("lane {lane}"));
+    outcome.note = Some(one_line(&format!("{before}; {words}")));
+    match found {
+        Ok(carried) => outcome.carried = carried,
+        Err(error) => outcome.unchecked = Some(error),
+    }
+    outcome
+}
+
+fn carried_words(carried: &[Carried]) -> String {
+    const NAMED_MAX: usize = 3;
+    let named = carried.iter().take(NAMED_MAX).map(|carried| {
+        // A node can name a file as it likes.
+        let path: String =
+            carried.path.to_string_lossy().chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        format!("commit {} carries {path}", carried.commit.short())
+    });
+    let more = carried.len().saturating_sub(NAMED_MAX);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    format!(
+        "{}{more}: local files of yours, so do not merge it as it is",
+        named.collect::<Vec<_>>().join(", ")
+    )
 }
 
 fn counts(look: &Look) -> Option<String> {

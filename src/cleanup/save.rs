@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::SweepRequest;
 use super::look::{Look, status};
+use super::rebuildable::{Overlaid, overlaid};
+use super::withhold::{Withheld, as_they_are, make_private, path_in, withheld};
 use crate::ids::CommitId;
 use crate::worktree::git::items;
 use crate::worktree::lane::rescue_ref;
@@ -64,6 +66,9 @@ fn save_into(
     let mut held = look.unreached.clone();
     rescue::pin(git, &repository.common_dir, &name, &held).map_err(words)?;
     let mut gone: Vec<&PathBuf> = Vec::new();
+    let copies = if with_work { request.copies() } else { &[] };
+    let copies = as_they_are(tree, copies, &request.base);
+    let withheld = withheld(git, tree, entry, &copies).map_err(words)?;
     let (nested, strays): (&[PathBuf], &[PathBuf]) =
         if with_work { (&look.nested, &look.strays) } else { (&[], &[]) };
     for path in nested.iter().chain(strays).chain(&look.ignored) {
@@ -82,8 +87,10 @@ fn save_into(
         gone.push(path);
     }
     if with_work {
-        let needed = needs_commit(git, tree, look).map_err(words)?;
-        let snapshot = snapshot(git, tree, entry)?;
+        save_copies(saved, request, tree, look, &withheld)?;
+        withheld.save_staged(git, tree, &request.rescued)?;
+        let needed = needs_commit(git, tree, look, &withheld).map_err(words)?;
+        let snapshot = snapshot(git, tree, entry, &withheld)?;
         if needed && snapshot.changes.is_none() {
             return Err("work was seen, and no commit of it could be made".into());
         }
@@ -97,11 +104,47 @@ fn save_into(
     Ok(())
 }
 
+/// Moves edited copies of the overlay, and files with the content of one, to where only their owner reads them.
+fn save_copies(
+    saved: &mut Saved,
+    request: &SweepRequest,
+    tree: &Path,
+    look: &Look,
+    withheld: &Withheld,
+) -> Result<(), String> {
+    // Edited and then staged, git sees no difference of the file's.
+    let is_edited = |path: &&PathBuf| overlaid(tree, path, request.copies()) == Overlaid::Edited;
+    let staged =
+        withheld.left_out.in_index.iter().filter(is_edited).filter(|path| !look.edited.contains(path));
+    for path in look.edited.iter().chain(staged).chain(&withheld.strangers) {
+        let from = tree.join(path);
+        // Some lie in a folder that was moved whole.
+        let with = saved.moves.iter().find_map(|(moved, to)| match from.strip_prefix(moved).ok()? {
+            rest if rest.as_os_str().is_empty() => Some(to.clone()),
+            rest => Some(to.join(rest)),
+        });
+        let target = match with {
+            Some(target) => target,
+            None if fs::symlink_metadata(&from).is_err() => continue,
+            None => {
+                let target = move_below(tree, path, &request.rescued).map_err(|error| {
+                    format!("{} could not be moved to {}: {error}", path.display(), request.rescued.display())
+                })?;
+                saved.moves.push((from, target.clone()));
+                target
+            }
+        };
+        make_private(&request.rescued, &target).map_err(|error| format!("{}: {error}", target.display()))?;
+    }
+    Ok(())
+}
+
 /// Returns whether the lane, its repositories and ignored files moved out, still holds what only a
 /// commit can save.
-fn needs_commit(git: &Git, tree: &Path, look: &Look) -> Result<bool, GitError> {
+fn needs_commit(git: &Git, tree: &Path, look: &Look, withheld: &Withheld) -> Result<bool, GitError> {
     let listing = status(git, tree).output()?;
-    let seen = items(&listing).any(|item| !matches!(item[0], b'#' | b'!'));
+    let covered = |item: &[u8]| path_in(item).is_some_and(|path| withheld.covers(tree, &path));
+    let seen = items(&listing).any(|item| !matches!(item[0], b'#' | b'!') && !covered(item));
     Ok(seen || look.observed.work.flagged != Some(0))
 }
 
@@ -115,10 +158,10 @@ struct Snapshot {
 
 /// Writes every change of the lane, and proves it: against an index of the written commit, which knows
 /// nothing of these files, each of them is compared by its content.
-fn snapshot(git: &Git, tree: &Path, entry: &Entry) -> Result<Snapshot, String> {
+fn snapshot(git: &Git, tree: &Path, entry: &Entry, withheld: &Withheld) -> Result<Snapshot, String> {
     let words = |error: GitError| error.to_string();
     let copy = IndexCopy::of(&entry.git_dir).map_err(|error| error.to_string())?;
-    let changes = rescue::worktree(git, tree, &copy).map_err(words)?;
+    let changes = rescue::worktree(git, tree, &copy, &withheld.left_out).map_err(words)?;
     let seat = Seat::Tree(tree);
     let sides = rescue::commits_at(git, seat, &SIDES).map_err(words)?;
     let mut sides: Vec<CommitId> = sides.into_iter().flatten().collect();
@@ -139,7 +182,8 @@ fn snapshot(git: &Git, tree: &Path, entry: &Entry) -> Result<Snapshot, String> {
             b'u' | b'?' | b'2' => true,
             _ => false,
         };
-        if differs {
+        let covered = path_in(item).is_some_and(|path| withheld.covers(tree, &path));
+        if differs && !covered {
             return Err(format!("a change could not be written: {}", String::from_utf8_lossy(item)));
         }
     }

@@ -11,15 +11,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::look::{Look, Looker};
-use super::record::Record;
+use super::guard::{Carried, carried};
+use super::look::{Head, Look, Looker};
+use super::record::{Record, with_carried};
 use super::save::save;
-use super::verdict::{Branch, Folder, Permit, Reason, Terms, Tree, Verdict, decide};
+use super::verdict::{Branch, Folder, Permit, Reason, Terms, Tip, Tree, Verdict, decide};
+use super::withhold::as_they_are;
 use super::{BranchFate, CleanupOutcome, SweepRequest};
 use crate::worktree::lane::{Lock, lock_reason};
 use crate::worktree::{
-    Entry, Git, LaneLock, Repository, RepositoryLock, checked_out_at, entry_for, gone_aside, is_folder,
-    lock_of, lock_worktree, move_to, set_aside, unlock_worktree, unregister,
+    Entry, Git, LaneLock, Repository, RepositoryLock, branch_tip, checked_out_at, entry_for, gone_aside,
+    is_folder, lock_of, lock_worktree, move_to, set_aside, unlock_worktree, unregister,
 };
 
 /// Judges one lane and removes what may go.
@@ -92,7 +94,8 @@ impl Sweep<'_> {
             return self.record.kept(Reason::Unreadable, &error.to_string());
         }
         let (look, verdict, entry) = self.judge(&self.request.path);
-        match (&verdict.tree, entry) {
+        let carried = self.carried(&look);
+        let outcome = match (&verdict.tree, entry) {
             (Tree::Keep, _) => self.record.of(&look, &verdict),
             (Tree::Gone, entry) => self.finish(look, &verdict, entry.as_ref()),
             (Tree::Remove(_), Some(entry)) => match self.remove(look, &entry) {
@@ -100,7 +103,35 @@ impl Sweep<'_> {
                 Removal::Stays(look, (reason, words)) => self.record.stays(&look, reason, &words),
             },
             (Tree::Remove(_), None) => self.record.stays(&look, Reason::NotTheLane, "it is not registered"),
+        };
+        with_carried(outcome, &self.request.lane, carried)
+    }
+
+    /// Returns which commits of the lane carry a local file: of its branch, of its HEAD, and of its reflogs.
+    fn carried(&self, look: &Look) -> Result<Vec<Carried>, String> {
+        let copies = match &self.request.overlay {
+            Some(copies) if copies.is_empty() => return Ok(Vec::new()),
+            Some(copies) => copies,
+            None => return Err("the record of the local files in it can't be read".into()),
+        };
+        let common = &self.repository.common_dir;
+        let words = |error: crate::worktree::GitError| error.to_string();
+        let mut tips = look.unreached.clone();
+        match &look.observed.tip {
+            Some(Tip::At { commit, .. }) => tips.push(commit.clone()),
+            Some(Tip::Absent) => {}
+            None => return Err("its branch could not be read".into()),
         }
+        match &look.head {
+            Head::OwnBranch => {}
+            Head::Detached(commit) => tips.push(commit.clone()),
+            Head::Branch(other) => {
+                let name = format!("refs/heads/{other}");
+                tips.extend(branch_tip(self.looking, common, &name).map_err(words)?);
+            }
+        }
+        let copies = as_they_are(&self.request.path, copies, &self.request.base);
+        carried(self.looking, common, &self.request.base, &tips, &copies).map_err(words)
     }
 
     /// A tree that was set aside and not judged again comes back; an empty folder gives way to it.

@@ -14,6 +14,7 @@ use super::model::{
     CleanupPolicy, Identity, Input, OnFail, Provision, ProvisionChoice, ProvisionRetry, ProvisionStep,
     ProvisionWhen,
 };
+use super::overlay::read_overlay;
 use super::problem::Pos;
 use super::raw::{RawGraph, RawLane};
 use super::reader::{At, Reader};
@@ -90,7 +91,9 @@ fn read_key(reader: &mut Reader<'_>, graph: &mut RawGraph, key: GraphKey, entry:
         GraphKey::Provision => {
             graph.provision = read_provision(reader, value).unwrap_or_default();
         }
-        GraphKey::Overlay => read_overlay(reader, &mut graph.later, entry),
+        GraphKey::Overlay => {
+            graph.overlay = read_overlay(reader, "`overlay`", value).unwrap_or_default();
+        }
         GraphKey::Preflight => {
             later(&mut graph.later, "`preflight`", entry.at);
             read_preflight(reader, value);
@@ -248,7 +251,7 @@ fn read_lanes(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &Tree)
     for entry in reader.map("`lanes`", tree).unwrap_or_default() {
         let name = At { at: entry.at, value: entry.key.to_string() };
         check_lane_name(reader, &name.value, name.at);
-        let mut lane = RawLane { name, base: None, provision: None, cleanup: None };
+        let mut lane = RawLane { name, base: None, provision: None, overlay: None, cleanup: None };
         let whose = format!("lane `{}`", entry.key);
         let fields = if entry.value.is_null() { None } else { reader.map(&whose, &entry.value) };
         for field in fields.unwrap_or_default() {
@@ -258,7 +261,7 @@ fn read_lanes(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, tree: &Tree)
                     lane.base = reader.filled_text(&what, &field.value).map(|base| base.value)
                 }
                 Some(LaneKey::Provision) => lane.provision = read_provision(reader, &field.value),
-                Some(LaneKey::Overlay) => read_overlay(reader, found, field),
+                Some(LaneKey::Overlay) => lane.overlay = read_overlay(reader, &what, &field.value),
                 Some(LaneKey::Ports) => {
                     later(found, "`ports`", field.at);
                     reader.count(&what, 1, &field.value);
@@ -298,19 +301,14 @@ fn is_reserved_lane_name(name: &str) -> bool {
     is_set_aside || name.eq_ignore_ascii_case("none") || name.eq_ignore_ascii_case("per-node")
 }
 
-fn read_overlay(reader: &mut Reader<'_>, found: &mut Vec<At<String>>, entry: &Entry) {
-    later(found, "`overlay`", entry.at);
-    for path in reader.texts("`overlay`", "paths", &entry.value).unwrap_or_default() {
-        check_inner_path(reader, "`overlay`", &path);
-    }
-}
-
-/// Says that a path leaves the repository, where it does.
-fn check_inner_path(reader: &mut Reader<'_>, what: &str, path: &At<String>) {
-    if path.value.starts_with(['/', '~']) || path.value.split('/').any(|part| part == "..") {
+/// Says that a path leaves the repository, where it does, and returns whether it stays inside.
+pub(super) fn check_inner_path(reader: &mut Reader<'_>, what: &str, path: &At<String>) -> bool {
+    let leaves = path.value.starts_with(['/', '~']) || path.value.split('/').any(|part| part == "..");
+    if leaves {
         let message = format!("{what} takes paths inside the repository, not `{}`", clip(&path.value));
         reader.report.error(Code::PathLeavesRepository, path.at, message);
     }
+    !leaves
 }
 
 /// Reads a `provision` in any of its forms: a map, a command, `none`, or a list of steps.

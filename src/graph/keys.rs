@@ -155,6 +155,14 @@ keys! {
 }
 
 keys! {
+    /// A key of `overlay`.
+    OverlayKey {
+        Paths = "paths",
+        IncludeFile = "include_file",
+    }
+}
+
+keys! {
     /// A key of an entry of `depends_on`.
     DependencyKey {
         Id = "id",

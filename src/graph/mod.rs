@@ -21,6 +21,7 @@ mod keys;
 mod lineage;
 mod load;
 pub mod model;
+mod overlay;
 mod planned;
 pub mod problem;
 mod raw;

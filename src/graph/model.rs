@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::dependents::Dependents;
 use super::duration_ms;
 use super::lineage::Lineage;
+pub use super::overlay::{DEPENDENCY_FOLDERS, Overlay, dependency_folder};
 use crate::ids::{LaneIx, LaneName, NodeId, NodeIx};
 
 /// Bytes that a node may write before it fails, unless the file says otherwise: 1 GiB.
@@ -54,6 +55,9 @@ pub struct GraphParts {
     pub base: Option<String>,
     /// How lanes are provisioned, unless a lane says otherwise.
     pub provision: Provision,
+    /// Which local files lanes get, unless a lane says otherwise.
+    #[serde(default, skip_serializing_if = "Overlay::is_empty")]
+    pub overlay: Overlay,
     /// What cleanup does to lanes that hold work, unless a lane says otherwise.
     pub cleanup: CleanupPolicy,
     /// Names of variables that reach nodes although they are scrubbed by default.
@@ -131,6 +135,9 @@ pub struct Lane {
     pub base: Option<String>,
     /// Its own provisioning, which wins over the graph's.
     pub provision: Option<Provision>,
+    /// Its own local files, instead of the graph's; an empty one switches those off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlay: Option<Overlay>,
     /// Its own cleanup, which wins over the graph's.
     pub cleanup: Option<CleanupPolicy>,
 }
@@ -531,6 +538,12 @@ impl Graph {
     /// Returns how lane `ix` is provisioned: its own way, else the graph's.
     pub fn provision(&self, ix: LaneIx) -> &Provision {
         self.lane(ix).provision.as_ref().unwrap_or(&self.parts.provision)
+    }
+
+    /// Returns which local files lane `ix` gets; `None` where it gets none.
+    pub fn overlay(&self, ix: LaneIx) -> Option<&Overlay> {
+        Some(self.lane(ix).overlay.as_ref().unwrap_or(&self.parts.overlay))
+            .filter(|overlay| !overlay.is_empty())
     }
 
     /// Returns what cleanup does to lane `ix` where it holds work.

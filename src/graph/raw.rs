@@ -5,7 +5,9 @@ use std::time::Duration;
 use indexmap::IndexMap;
 
 use super::keys::NodeKey;
-use super::model::{Access, CleanupPolicy, Identity, Input, On, OnFail, Provision, Retry, SuccessCheck};
+use super::model::{
+    Access, CleanupPolicy, Identity, Input, On, OnFail, Overlay, Provision, Retry, SuccessCheck,
+};
 use super::problem::Pos;
 use super::reader::At;
 use super::tree::Word;
@@ -31,6 +33,7 @@ pub(super) struct RawGraph {
     pub on_fail: OnFail,
     pub base: Option<String>,
     pub provision: Provision,
+    pub overlay: Overlay,
     pub cleanup: CleanupPolicy,
     pub grace: Option<Duration>,
     pub output_max: Option<u64>,
@@ -48,6 +51,7 @@ pub(super) struct RawLane {
     pub name: At<String>,
     pub base: Option<String>,
     pub provision: Option<Provision>,
+    pub overlay: Option<Overlay>,
     pub cleanup: Option<CleanupPolicy>,
 }
 

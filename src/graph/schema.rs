@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use super::grammar::{CLEANUPS, ON_FAILS, PROVISION_RETRIES, PROVISION_WHENS};
 use super::grammar_node::{ACCESSES, ENDINGS, HANDOFFS, KINDS, PERMISSION_MODES};
 use super::keys::{
-    CheckKey, DependencyKey, FeedbackKey, GraphKey, IdentityKey, InputKey, LaneKey, NodeKey, PreflightKey,
-    ProvisionKey, RetryKey, VerifyKey,
+    CheckKey, DependencyKey, FeedbackKey, GraphKey, IdentityKey, InputKey, LaneKey, NodeKey, OverlayKey,
+    PreflightKey, ProvisionKey, RetryKey, VerifyKey,
 };
-use super::model::RetryCause;
+use super::model::{DEPENDENCY_FOLDERS, RetryCause};
 
 /// Where an editor finds what a schema of this kind means.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -36,7 +36,7 @@ pub fn schema() -> Value {
             "node": node(),
             "working": working(),
             "provision": provision(),
-            "overlay": array(inner_path()),
+            "overlay": overlay(),
             "env": env(),
             "strings": text_or_texts(),
         }),
@@ -60,9 +60,7 @@ fn graph_key(key: GraphKey) -> Value {
         GraphKey::Base => (filled(), "The commit that lanes begin at: any revision. Default: HEAD."),
         GraphKey::Lanes => (lanes(), "Settings of single lanes."),
         GraphKey::Provision => (defined("provision"), "How lanes get their dependencies."),
-        GraphKey::Overlay => {
-            (defined("overlay"), "Local files that are copied into lanes. Checked, not run.")
-        }
+        GraphKey::Overlay => (defined("overlay"), "Local files that are copied into lanes."),
         GraphKey::Preflight => (preflight(), "What must hold before the first node. Checked, not run."),
         GraphKey::Cleanup => (choice(CLEANUPS), "What happens to lanes that hold work. Default: safe."),
         GraphKey::Grace => (duration(), "Time between TERM and KILL. Default: 10s."),
@@ -251,6 +249,34 @@ fn provision() -> Value {
         &[],
     );
     json!({"anyOf": [filled(), not_empty(step.clone()), Value::Object(whole)]})
+}
+
+fn overlay() -> Value {
+    let paths = array(overlay_path());
+    let whole = object(
+        OverlayKey::ALL.iter().map(|key| {
+            let schema = match key {
+                OverlayKey::Paths => paths.clone(),
+                OverlayKey::IncludeFile => boolean(),
+            };
+            (key.word(), schema)
+        }),
+        &[],
+    );
+    json!({"anyOf": [{"const": "none"}, paths, Value::Object(whole)]})
+}
+
+fn overlay_path() -> Value {
+    let folders = DEPENDENCY_FOLDERS.map(|folder| folder.replace('.', "\\.")).join("|");
+    let whole_tree = "^[./]*$";
+    let of_git = "(^|/)\\.[gG][iI][tT](/|$)";
+    let rules = [
+        whole_tree.to_string(),
+        of_git.to_string(),
+        format!("(^|/)({folders})(/|$)"),
+        "[*?\\x00-\\x1f\\x7f]".into(),
+    ];
+    rules.iter().fold(inner_path(), |schema, rule| unlike(schema, rule))
 }
 
 fn preflight() -> Value {

@@ -303,6 +303,7 @@ impl<'g> Cut<'g> {
             on_fail: whole.on_fail,
             base: whole.base.clone(),
             provision: whole.provision.clone(),
+            overlay: whole.overlay.clone(),
             cleanup: whole.cleanup,
             pass_env: whole.pass_env.clone(),
             identity: whole.identity.clone(),

@@ -525,17 +525,36 @@ fn agents_have_a_time_limit_and_old_words_load() {
 }
 
 #[test]
+fn a_lanes_overlay_wins_and_none_switches_it_off() {
+    let text = "\
+name: x
+overlay: {paths: [./.env, config/], include_file: true}
+lanes: {a: {overlay: none}, b: {overlay: [.env.b, .env.b]}}
+nodes:
+- {id: a, run: x, worktree: a}
+- {id: b, run: x, worktree: b}
+- {id: c, run: x, worktree: c}
+";
+    let graph = good(text);
+    let of = |ix| graph.overlay(LaneIx(ix)).map(|overlay| (overlay.paths.join(" "), overlay.include_file));
+    assert_eq!(
+        [of(0), of(1), of(2)],
+        [None, Some((".env.b".into(), false)), Some((".env config".into(), true))]
+    );
+    assert_eq!(good("name: x\nnodes: [{id: a, run: x, worktree: a}]\n").overlay(LaneIx(0)), None);
+}
+
+#[test]
 fn what_this_build_does_not_run_is_listed_with_its_place() {
     let text = "\
 name: x
-overlay: [.env]
 preflight: {tools: [git], env: [A], min_free: 1GiB, identity: true, baseline: make}
 budget_usd: 5
 on_fault: {killed: retry}
 runtime: claude
 runtimes: {claude: {}}
 provision: {roots: [a], skip_if: node_modules, receipt_file: .r}
-lanes: {l: {ports: 2, overlay: [.env]}}
+lanes: {l: {ports: 2}}
 nodes:
 - {id: a, prompt: p, worktree: l, budget_usd: 1, runtime: [a, b], model: m, agent: a, permission_mode: plan}
 - {id: b, prompt: p, depends_on: [a], handoff: session}
@@ -553,26 +572,24 @@ nodes:
     assert_eq!(
         found,
         [
-            "2:1 overlay",
-            "3:1 preflight",
-            "4:1 budget_usd",
-            "5:1 on_fault",
-            "6:1 runtime",
-            "7:1 runtimes",
-            "9:13 ports",
-            "9:23 overlay",
+            "2:1 preflight",
+            "3:1 budget_usd",
+            "4:1 on_fault",
+            "5:1 runtime",
+            "6:1 runtimes",
+            "8:13 ports",
+            "10:8 agent nodes",
+            "10:35 budget_usd",
+            "10:50 runtime",
             "11:8 agent nodes",
-            "11:35 budget_usd",
-            "11:50 runtime",
+            "11:48 handoff: session",
             "12:8 agent nodes",
-            "12:48 handoff: session",
-            "13:8 agent nodes",
-            "13:39 feedback",
-            "14:8 gates",
-            "15:19 protect",
-            "15:33 scope",
-            "15:45 expect_changes",
-            "15:67 on_fault",
+            "12:39 feedback",
+            "13:8 gates",
+            "14:19 protect",
+            "14:33 scope",
+            "14:45 expect_changes",
+            "14:67 on_fault",
         ]
     );
 }

@@ -116,6 +116,7 @@ pub(super) fn validate(
         on_fail: graph.on_fail,
         base: graph.base,
         provision: graph.provision,
+        overlay: graph.overlay,
         cleanup: graph.cleanup,
         pass_env: graph.pass_env,
         identity: graph.identity,
@@ -310,6 +311,7 @@ fn check_lanes(report: &mut Report, graph: &RawGraph, found: Vec<FoundLane>) -> 
         Lane {
             base: said.and_then(|said| said.base.clone()),
             provision: said.and_then(|said| said.provision.clone()),
+            overlay: said.and_then(|said| said.overlay.clone()),
             cleanup: said.and_then(|said| said.cleanup),
             name: LaneName::from(lane.name),
         }

@@ -3,14 +3,18 @@
 
 pub mod apply;
 pub mod cause;
+pub mod copy;
 pub mod ecosystem;
 pub mod ecosystems;
+pub mod excludes;
 pub mod fingerprint;
 pub mod hints;
+mod inside;
 pub mod learned;
 pub mod look;
 pub mod made;
 pub mod mark;
+pub mod overlay;
 pub mod plan;
 pub mod probe;
 pub mod receipt;

@@ -11,6 +11,7 @@ use crate::graph::{Graph, artifact_mentions, artifact_variable};
 use crate::ids::{LaneIx, NodeIx, RunId};
 use crate::journal::RunFile;
 use crate::process::environment::Environment;
+use crate::provision::excludes;
 use crate::schedule::state::MadeLane;
 
 /// How many ancestors' artifacts are named in a node's environment unasked, nearest first: it has a limit
@@ -109,6 +110,9 @@ impl<'a> Place<'a> {
         for (name, value) in own {
             environment.set(name, value);
         }
+        if let Some(lane) = this.lane {
+            excludes::apply(&self.dir.lane(&graph.lane(lane).name), &mut environment);
+        }
         self.set_run(&mut environment, job);
         environment.set("OMG_NODE", this.id.as_str());
         environment.set("OMG_ATTEMPT", attempt.to_string());
@@ -177,6 +181,7 @@ impl<'a> Place<'a> {
         for (name, value) in own {
             environment.set(name, value);
         }
+        excludes::apply(&self.dir.lane(&self.graph().lane(lane).name), &mut environment);
         self.set_run(&mut environment, "");
         environment
     }

@@ -6,6 +6,7 @@ pub mod environment;
 
 pub mod forecast;
 pub mod leg;
+pub mod overlay;
 pub mod perform;
 mod provision;
 pub mod seams;

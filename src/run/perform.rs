@@ -109,6 +109,10 @@ impl Stage {
     pub fn perform(self: &Rc<Stage>, action: Action, record: impl Fn(LaneIx) -> LaneRecord) {
         match action {
             Action::Acquire { intent, lane, fresh } => self.acquire(intent, lane, fresh, &record(lane)),
+            Action::Overlay { intent, lane } => {
+                let stage = Rc::clone(self);
+                self.act(async move { stage.overlay(intent, lane).await });
+            }
             Action::Provision { intent, lane, number } => {
                 let (stage, record) = (Rc::clone(self), record(lane));
                 self.act(async move { stage.provision(intent, lane, number, record).await });

@@ -13,11 +13,14 @@ use crate::ids::{IntentId, LaneIx, NodeIx};
 use crate::process::environment::Environment;
 use crate::provision::apply::{self, Failure, Ran, Site};
 use crate::provision::cause::Cause;
+use crate::provision::copy;
+use crate::provision::excludes;
 use crate::provision::fingerprint::{FileState, Inputs, fingerprint};
 use crate::provision::hints;
 use crate::provision::learned;
 use crate::provision::made::{Made, made};
 use crate::provision::mark;
+use crate::provision::overlay::overlay_digest;
 use crate::provision::plan::{HOOK_PLACES, Hook, ProvisionPlan, Seen, plan};
 use crate::provision::probe;
 use crate::provision::receipt::{self, Known, Receipt, Staleness, Standing, states};
@@ -254,7 +257,7 @@ impl Stage {
             receipt::write_mirror(receipt, &site.root, mirror).map_err(|error| failure(error.to_string()))?;
         receipt.files.retain(|file| file.path != made.path);
         receipt.files.push(made);
-        self.exclude(&site.folder, &[PathBuf::from(mirror)]);
+        self.exclude(site, &[PathBuf::from(mirror)]).await;
         Ok(())
     }
 
@@ -357,6 +360,9 @@ impl Stage {
         let lane = self.graph().node(node).lane?;
         let made = self.lanes.borrow()[lane.at()].clone()?;
         let missing = |reason: &str| Staleness { reason: reason.into(), of_inputs: false, whole: false };
+        if let Some(reason) = self.not_overlaid(node) {
+            return Some(missing(&reason));
+        }
         let provisioned = self.provisioned.borrow();
         let Some(in_leg) = provisioned.get(&lane) else { return Some(missing("its receipt is not there")) };
         let folder = self.dir.lane(&self.graph().lane(lane).name);
@@ -391,12 +397,31 @@ impl Stage {
     }
 
     /// Returns what the overlay copied into a lane, hashed.
-    fn overlay_digest(&self, _lane: LaneIx) -> Option<String> {
-        None
+    fn overlay_digest(&self, lane: LaneIx) -> Option<String> {
+        self.graph().overlay(lane)?;
+        let ledger = copy::ledger(&self.dir.lane(&self.graph().lane(lane).name)).ok()??;
+        overlay_digest(&ledger)
     }
 
-    /// Has git ignore paths of a lane, for the lane's own processes.
-    fn exclude(&self, _folder: &Path, _paths: &[PathBuf]) {}
+    /// Has git ignore what an installation made and the repository does not ignore, in the lane's own
+    /// processes: `git add -A` would commit it. Where that can't be done the lane is as it would be without.
+    async fn exclude(&self, site: &Site, paths: &[PathBuf]) {
+        if paths.is_empty() {
+            return;
+        }
+        let (root, folder) = (site.root.clone(), site.folder.clone());
+        let paths: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        let excluded = self
+            .ask(move |worktrees| {
+                let users = worktrees.excludes_file(&root)?;
+                let written = excludes::add_excludes(&folder, users.as_deref(), &paths);
+                written.map_err(|error| WorktreeError::Io { path: folder, detail: error.to_string() })
+            })
+            .await;
+        if let Err(error) = excluded {
+            self.observer.warn(&format!("what was installed is not hidden from `git add`: {error}"));
+        }
+    }
 }
 
 /// One installation, from its mark to what it left.
@@ -466,7 +491,7 @@ impl Installer<'_> {
         let (root, ours) = (site.root.clone(), marked.ours);
         let left = tokio::task::spawn_blocking(move || made(&root, &ours, &others)).await;
         let left = left.map_err(|error| unknown(error.to_string()))?;
-        stage.exclude(&site.folder, &untracked);
+        stage.exclude(site, &untracked).await;
         Ok((ran, left))
     }
 

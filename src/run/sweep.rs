@@ -11,7 +11,7 @@ use crate::graph::model::CleanupPolicy;
 use crate::ids::{IntentId, LaneIx, LaneName};
 use crate::journal::RunDir;
 use crate::provision::receipt;
-use crate::schedule::fact::{Cleanup, EndState, Fact};
+use crate::schedule::fact::{Carried, Cleanup, EndState, Fact};
 use crate::schedule::state::{LaneRecord, RunState};
 
 /// Longest time for judging all lanes of a leg (DESIGN.md section 10).
@@ -60,6 +60,7 @@ pub fn request_of(
 ) -> Option<SweepRequest> {
     let wanted = stage.lane_request(lane, record)?;
     let (rebuildable, provisioned) = installed(&stage.dir, &wanted.lane, record);
+    let overlay = super::overlay::copies(&stage.dir, &wanted.lane).ok();
     Some(SweepRequest {
         rescued: stage.dir.rescued(&wanted.lane),
         run: wanted.run,
@@ -71,7 +72,7 @@ pub fn request_of(
         policy,
         rebuildable,
         provisioned,
-        overlay: Vec::new(),
+        overlay,
         ignored_is_needed,
         time,
     })
@@ -97,9 +98,11 @@ pub fn policy(stage: &Stage, lane: LaneIx) -> Policy {
 /// Sweeps one lane and returns the fact of it. Unlocks a lane that is kept.
 pub async fn sweep(stage: &Rc<Stage>, request: SweepRequest, intent: IntentId) -> Fact {
     let lane = request.lane.clone();
+    stage.tell_of_drift(&lane, &request.path).await;
     let Some(repository) = stage.repository.clone() else {
-        return performed(lane, intent, kept("no-repository"));
+        return performed(lane, intent, kept("no-repository", &request));
     };
+    let broken = kept("bug", &request);
     let (sweeper, worktrees) = (Arc::clone(&stage.seams.sweeper), Arc::clone(&stage.seams.worktrees));
     let outcome = tokio::task::spawn_blocking(move || {
         let outcome = sweeper.sweep(&repository, &request);
@@ -110,17 +113,19 @@ pub async fn sweep(stage: &Rc<Stage>, request: SweepRequest, intent: IntentId) -
         outcome
     })
     .await;
-    let outcome = outcome.unwrap_or_else(|_| kept("bug"));
+    let outcome = outcome.unwrap_or(broken);
     performed(lane, intent, outcome)
 }
 
-fn kept(reason: &str) -> CleanupOutcome {
+fn kept(reason: &str, request: &SweepRequest) -> CleanupOutcome {
     CleanupOutcome {
         tree: TreeFate::Kept,
         branch: BranchFate::Kept,
         reason: reason.into(),
         note: Some(format!("kept without a look: {reason}")),
         channels: Vec::new(),
+        carried: Vec::new(),
+        unchecked: request.may_have_copies().then(|| "it was not looked at".to_string()),
     }
 }
 
@@ -142,6 +147,15 @@ pub fn performed(lane: crate::ids::LaneName, intent: IntentId, outcome: CleanupO
             branch: branch.into(),
             reason: outcome.reason,
             note: outcome.note,
+            overlay_in_commits: outcome
+                .carried
+                .into_iter()
+                .map(|found| Carried {
+                    path: found.path.to_string_lossy().into_owned(),
+                    commit: found.commit,
+                })
+                .collect(),
+            overlay_unchecked: outcome.unchecked,
             channels: outcome.channels.into_iter().map(|(name, text)| (name.to_string(), text)).collect(),
         },
     }

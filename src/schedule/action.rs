@@ -17,6 +17,13 @@ pub enum Action {
         /// Whether a tree of before is set aside first; then, whether the branch begins anew too.
         fresh: Option<bool>,
     },
+    /// Copy a lane's local files in; answered by `Overlaid` or `NotOverlaid`.
+    Overlay {
+        /// The act.
+        intent: IntentId,
+        /// The lane.
+        lane: LaneIx,
+    },
     /// Install a lane's dependencies; answered by `Provisioned` or `NotProvisioned`.
     Provision {
         /// The act.

@@ -5,7 +5,7 @@ use crate::graph::model::{OnFail, ProvisionWhen};
 use crate::ids::{CommitId, Generation, IntentId, LaneIx, Leg};
 use std::path::PathBuf;
 
-use super::fact::StopReason;
+use super::fact::{Overlaid, StopReason};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,20 @@ pub enum Event {
         intent: IntentId,
         /// What is run, for people.
         cmd: String,
+    },
+    /// A lane has its local files, and their ledger is durable.
+    Overlaid {
+        /// The act.
+        intent: IntentId,
+        /// The copies that are there.
+        files: Vec<Overlaid>,
+    },
+    /// A lane's local files could not be copied.
+    NotOverlaid {
+        /// The act.
+        intent: IntentId,
+        /// Why.
+        fault: Fault,
     },
     /// A lane is provisioned, and its receipt durable.
     Provisioned {

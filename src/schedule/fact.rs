@@ -78,6 +78,38 @@ pub enum Fact {
         /// Why.
         fault: Fault,
     },
+    /// A lane is about to get its local files.
+    #[serde(rename = "overlay.requested")]
+    OverlayRequested {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// Why.
+        reason: String,
+    },
+    /// A lane has its local files; their hashes are on disk.
+    #[serde(rename = "overlay.performed")]
+    OverlayPerformed {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// The copies that are there, by path.
+        files: Vec<Overlaid>,
+    },
+    /// A lane's local files could not be copied.
+    #[serde(rename = "overlay.failed")]
+    OverlayFailed {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// The nodes that it held up.
+        nodes: Vec<NodeId>,
+        /// Why.
+        fault: Fault,
+    },
     /// A lane is about to be provisioned.
     #[serde(rename = "provision.requested")]
     ProvisionRequested {
@@ -323,6 +355,7 @@ impl Fact {
     pub fn target(&self) -> Option<&str> {
         match self {
             Fact::AcquireRequested { lane, .. }
+            | Fact::OverlayRequested { lane, .. }
             | Fact::ProvisionRequested { lane, .. }
             | Fact::CleanupRequested { lane, .. } => Some(lane.as_str()),
             Fact::DispatchRequested { node, .. } | Fact::KillRequested { node, .. } => Some(node.as_str()),
@@ -330,6 +363,8 @@ impl Fact {
             | Fact::AcquirePerformed { .. }
             | Fact::AcquireFailed { .. }
             | Fact::ProvisionStarted { .. }
+            | Fact::OverlayPerformed { .. }
+            | Fact::OverlayFailed { .. }
             | Fact::ProvisionPerformed { .. }
             | Fact::ProvisionFailed { .. }
             | Fact::ProvisionSkipped { .. }
@@ -420,6 +455,30 @@ pub struct Cleanup {
     pub note: Option<String>,
     /// Every channel through which work could be lost, with what was found there.
     pub channels: IndexMap<String, String>,
+    /// Commits of the lane that carry a local file which the overlay had copied in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overlay_in_commits: Vec<Carried>,
+    /// Why that is not known, where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlay_unchecked: Option<String>,
+}
+
+/// A commit that carries a local file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    /// The file, as the commit names it.
+    pub path: String,
+    /// The commit that brought it in.
+    pub commit: CommitId,
+}
+
+/// A local file in a lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlaid {
+    /// Its path in the lane.
+    pub path: String,
+    /// `copied` now; `kept`, as an earlier leg copied it; or `edited` since, and left alone.
+    pub how: String,
 }
 
 /// How a run stands.

@@ -65,6 +65,8 @@ pub enum FaultClass {
     LaneRefused,
     /// An earlier leg kept the lane's branch, and it is gone.
     LaneBranchGone,
+    /// The lane's local files could not be copied in.
+    OverlayFailed,
     /// The lane's dependencies could not be installed.
     WorkspaceProvisionFailed,
     /// It left manifest and lockfile of its lane at odds.
@@ -122,7 +124,7 @@ pub const REDISPATCH_MAX: u32 = 2;
 
 impl FaultClass {
     /// Every class.
-    pub const ALL: [FaultClass; 20] = [
+    pub const ALL: [FaultClass; 21] = [
         FaultClass::NonzeroExit,
         FaultClass::CommandNotFound,
         FaultClass::VerifyNotRun,
@@ -137,6 +139,7 @@ impl FaultClass {
         FaultClass::WorktreeAcquireFailed,
         FaultClass::LaneRefused,
         FaultClass::LaneBranchGone,
+        FaultClass::OverlayFailed,
         FaultClass::WorkspaceProvisionFailed,
         FaultClass::LockfileOutOfSync,
         FaultClass::DiskFull,
@@ -165,6 +168,7 @@ impl FaultClass {
             FaultClass::WorktreeAcquireFailed
             | FaultClass::LaneRefused
             | FaultClass::LaneBranchGone
+            | FaultClass::OverlayFailed
             | FaultClass::WorkspaceProvisionFailed
             | FaultClass::DiskFull => (Infra, Then::Block),
             FaultClass::Interrupted => (Infra, Then::NextLeg),
@@ -190,6 +194,7 @@ impl FaultClass {
             FaultClass::WorktreeAcquireFailed => "worktree-acquire-failed",
             FaultClass::LaneRefused => "lane-refused",
             FaultClass::LaneBranchGone => "lane-branch-gone",
+            FaultClass::OverlayFailed => "overlay-failed",
             FaultClass::WorkspaceProvisionFailed => "workspace-provision-failed",
             FaultClass::LockfileOutOfSync => "lockfile-out-of-sync",
             FaultClass::DiskFull => "disk-full",

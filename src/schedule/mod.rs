@@ -9,6 +9,7 @@ pub mod event;
 pub mod fact;
 pub mod fault;
 mod opening;
+pub mod overlaying;
 mod preparing;
 pub mod ready;
 pub mod resolver;

@@ -60,6 +60,7 @@ impl Turn<'_> {
             LanePhase::Acquiring(intent) => {
                 self.note(Fact::AcquireFailed { lane, intent: intent.clone(), fault })?;
             }
+            LanePhase::Overlaying(intent) => self.note_overlay_failed(ix, intent, fault)?,
             LanePhase::Provisioning(intent) => {
                 self.note(Fact::ProvisionFailed {
                     lane,

@@ -6,6 +6,7 @@ use super::action::Action;
 use super::event::ProvisionFailure;
 use super::fact::{EndState, Fact};
 use super::fault::{Fault, FaultClass};
+use super::overlaying::needs_overlay;
 use super::ready::nodes_needed;
 use super::state::{Act, IllegalFact, LanePhase, NodePhase};
 use super::step::{IllegalEvent, Turn};
@@ -43,7 +44,7 @@ impl Turn<'_> {
         };
         let of_node = match act {
             Act::ProvisionFor(_, node) => Some(node),
-            Act::Acquire(_) | Act::Provision(_) | Act::Node(_) => None,
+            Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::Node(_) => None,
         };
         let own = failure.edited && of_node.is_some() && !stopped;
         let again = again && !own;
@@ -224,7 +225,9 @@ impl Turn<'_> {
     pub(super) fn lane_ix_of(&self, act: Act) -> Option<LaneIx> {
         match act {
             Act::Node(ix) => self.graph.node(ix).lane,
-            Act::Acquire(lane) | Act::Provision(lane) | Act::ProvisionFor(lane, _) => Some(lane),
+            Act::Acquire(lane) | Act::Overlay(lane) | Act::Provision(lane) | Act::ProvisionFor(lane, _) => {
+                Some(lane)
+            }
         }
     }
 
@@ -294,12 +297,14 @@ impl Turn<'_> {
             }
             match self.state.lane(lane).phase {
                 LanePhase::Pending => self.acquire(lane)?,
+                LanePhase::Bare if needs_overlay(self.graph, self.state, lane) => self.overlay(lane)?,
                 LanePhase::Bare if self.provisioning_has_room(lane) => {
                     let reason = if self.state.lane(lane).failures > 0 { "retry" } else { "first" };
                     self.provision(lane, None, reason)?;
                 }
                 LanePhase::Bare
                 | LanePhase::Acquiring(_)
+                | LanePhase::Overlaying(_)
                 | LanePhase::Provisioning(_)
                 | LanePhase::Ready
                 | LanePhase::Broken(_) => {}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::overlaying::needs_overlay;
 use super::state::{Edge, LanePhase, NodePhase, RunState, edge};
 use crate::graph::Graph;
 use crate::graph::model::{Access, On};
@@ -50,6 +51,8 @@ pub enum Gate {
     Open,
     /// Its lane has to be made.
     Acquire(LaneIx),
+    /// Its lane needs its local files.
+    Overlay(LaneIx),
     /// Its lane has to be provisioned.
     Provision(LaneIx),
     /// Others have to leave its lane first, or its lane is being prepared.
@@ -65,7 +68,8 @@ pub fn gate(graph: &Graph, state: &RunState, node: NodeIx) -> Gate {
     match &record.phase {
         LanePhase::Broken(_) => Gate::Broken(lane),
         LanePhase::Pending => Gate::Acquire(lane),
-        LanePhase::Acquiring(_) | LanePhase::Provisioning(_) => Gate::Later,
+        LanePhase::Acquiring(_) | LanePhase::Overlaying(_) | LanePhase::Provisioning(_) => Gate::Later,
+        LanePhase::Bare if record.users() == 0 && needs_overlay(graph, state, lane) => Gate::Overlay(lane),
         LanePhase::Bare if record.users() == 0 => Gate::Provision(lane),
         LanePhase::Bare => Gate::Later,
         LanePhase::Ready => match graph.node(node).access {

@@ -18,7 +18,7 @@ use super::state::{Names, RunState};
 use super::{Action, step};
 use crate::graph::Graph;
 use crate::graph::model::{
-    Access, CleanupPolicy, Dependency, GraphParts, Lane, Node, NodeKind, On, OnFail, Provision,
+    Access, CleanupPolicy, Dependency, GraphParts, Lane, Node, NodeKind, On, OnFail, Overlay, Provision,
     ProvisionRetry, ProvisionWhen, Retry, SuccessCheck, Template, Verify,
 };
 use crate::ids::{CommitId, Generation, IntentId, LaneIx, LaneName, Leg, NodeId, NodeIx};
@@ -107,6 +107,7 @@ fn graph(dice: &mut Dice) -> Graph {
         on_fail: dice.pick(&[OnFail::Halt, OnFail::Continue]),
         base: None,
         provision: Provision { max_parallel, retry, ..Provision::default() },
+        overlay: Overlay::default(),
         cleanup: CleanupPolicy::Safe,
         pass_env: Vec::new(),
         identity: None,
@@ -115,6 +116,9 @@ fn graph(dice: &mut Dice) -> Graph {
                 name: LaneName::from(format!("l{at}")),
                 base: None,
                 provision: None,
+                overlay: dice
+                    .percent(40)
+                    .then(|| Overlay { paths: vec![".env".into()], include_file: false }),
                 cleanup: None,
             })
             .collect(),
@@ -129,6 +133,7 @@ fn graph(dice: &mut Dice) -> Graph {
 #[derive(Clone, Debug)]
 enum Owed {
     Acquire(IntentId),
+    Overlay(IntentId),
     Provision(IntentId),
     Dispatch(IntentId, NodeIx),
     Exit(IntentId),
@@ -162,6 +167,7 @@ struct World {
     /// Nodes that wait for their lane to be renewed.
     waiting: BTreeSet<NodeIx>,
     fit_lanes: BTreeSet<LaneIx>,
+    overlaid_lanes: BTreeSet<LaneIx>,
     made_lanes: BTreeSet<LaneIx>,
     inside: BTreeMap<IntentId, NodeIx>,
     preparing: BTreeSet<IntentId>,
@@ -192,6 +198,7 @@ impl World {
             stragglers: Vec::new(),
             waiting: BTreeSet::new(),
             fit_lanes: BTreeSet::new(),
+            overlaid_lanes: BTreeSet::new(),
             made_lanes: BTreeSet::new(),
             inside: BTreeMap::new(),
             preparing: BTreeSet::new(),
@@ -242,6 +249,7 @@ impl World {
                 self.preparing.clear();
                 self.waiting.clear();
                 self.fit_lanes.clear();
+                self.overlaid_lanes.clear();
                 self.made_lanes.clear();
                 let ends = &self.last_end;
                 self.paid.retain(|ix, _| match ends.get(ix) {
@@ -265,9 +273,30 @@ impl World {
             {
                 self.preparing.insert(intent.clone());
             }
+            Fact::OverlayRequested { lane, intent, .. } => {
+                let lane = self.lane_of(lane);
+                assert!(self.graph.overlay(lane).is_some(), "an overlay that nobody asked for");
+                assert!(self.made_lanes.contains(&lane), "local files before it was made");
+                let mut inside = self.inside.values();
+                assert!(
+                    !inside.any(|ix| self.graph.node(*ix).lane == Some(lane)),
+                    "local files under a node"
+                );
+                self.preparing.insert(intent.clone());
+            }
+            Fact::OverlayPerformed { lane, intent, .. } => {
+                self.preparing.remove(intent);
+                self.overlaid_lanes.insert(self.lane_of(lane));
+            }
+            Fact::OverlayFailed { lane, intent, .. } => {
+                self.preparing.remove(intent);
+                self.overlaid_lanes.remove(&self.lane_of(lane));
+            }
             Fact::ProvisionRequested { lane, intent, .. } => {
                 let lane = self.lane_of(lane);
                 assert!(self.made_lanes.contains(&lane), "provisioned before it was made");
+                let has_files = self.graph.overlay(lane).is_none() || self.overlaid_lanes.contains(&lane);
+                assert!(has_files, "provisioned before its local files were there");
                 let users: Vec<NodeIx> = self
                     .inside
                     .values()
@@ -281,6 +310,7 @@ impl World {
                     self.preparing.insert(intent.clone());
                 }
             }
+            Fact::ProvisionStarted { .. } => {}
             Fact::ProvisionPerformed { lane, intent, .. } | Fact::ProvisionSkipped { lane, intent, .. } => {
                 self.preparing.remove(intent);
                 self.fit_lanes.insert(self.lane_of(lane));
@@ -405,6 +435,7 @@ impl World {
         assert!(!self.settled, "{action:?} after the leg was settled");
         match action {
             Action::Acquire { intent, .. } => self.owed.push(Owed::Acquire(intent)),
+            Action::Overlay { intent, .. } => self.owed.push(Owed::Overlay(intent)),
             Action::Provision { intent, .. } => self.owed.push(Owed::Provision(intent)),
             Action::Dispatch { intent, node, .. } => self.owed.push(Owed::Dispatch(intent, node)),
             Action::Verify { intent, .. } => self.owed.push(Owed::Verify(intent)),
@@ -437,6 +468,10 @@ impl World {
                     set_aside: None,
                 },
             },
+            Owed::Overlay(intent) if trouble && self.dice.percent(30) => {
+                Event::NotOverlaid { intent, fault: Fault::new(FaultClass::OverlayFailed, "sim") }
+            }
+            Owed::Overlay(intent) => Event::Overlaid { intent, files: Vec::new() },
             Owed::Provision(intent) => {
                 let ended = self.ended_acts.contains(&intent);
                 if ended || trouble {
@@ -539,6 +574,9 @@ impl World {
                         let ended_by_us = self.dice.percent(50);
                         exits.push((intent, Exit { ended_by_us, ..exit }));
                     }
+                }
+                Owed::Overlay(intent) => {
+                    self.stragglers.push(Event::Overlaid { intent, files: Vec::new() });
                 }
                 Owed::Provision(intent) => self.stragglers.push(Event::NotProvisioned {
                     intent,

@@ -72,6 +72,8 @@ impl PartialEq for Live {
 pub enum Act {
     /// The making of a lane.
     Acquire(LaneIx),
+    /// The copying of local files into a lane.
+    Overlay(LaneIx),
     /// The provisioning of a lane, with a slot of its own.
     Provision(LaneIx),
     /// The provisioning of a lane in the slot of a node that waits for it before its `verify`.
@@ -133,6 +135,8 @@ pub struct LaneRecord {
     pub acquire_open: bool,
     /// Whether an earlier leg kept its branch.
     pub branch_kept: bool,
+    /// Whether it has its local files, in this leg.
+    pub overlaid: bool,
     /// Provisioning tries so far; names logs.
     pub tries: u32,
     /// Provisioning failures in a row.
@@ -178,6 +182,8 @@ pub enum LanePhase {
     Acquiring(IntentId),
     /// Made, not provisioned, or no more.
     Bare,
+    /// Getting its local files.
+    Overlaying(IntentId),
     /// Being provisioned.
     Provisioning(IntentId),
     /// Fit to work in.
@@ -285,7 +291,7 @@ impl RunState {
                 how,
             } => {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
-                record.phase = LanePhase::Bare;
+                (record.phase, record.overlaid) = (LanePhase::Bare, false);
                 record.branch_made |= branch_made;
                 record.acquire_open = false;
                 record.branch_kept = false;
@@ -314,6 +320,11 @@ impl RunState {
                     _ => LanePhase::Broken(fault.clone()),
                 };
                 self.live.acts.remove(intent);
+            }
+            Fact::OverlayRequested { lane, intent, .. } => self.overlay_requested(names.lane(lane)?, intent),
+            Fact::OverlayPerformed { lane, intent, .. } => self.overlay_performed(names.lane(lane)?, intent),
+            Fact::OverlayFailed { lane, intent, fault, .. } => {
+                self.no_overlay(names.lane(lane)?, intent, fault)
             }
             Fact::ProvisionRequested { lane, intent, r#try, node, .. } => {
                 let lane = names.lane(lane)?;
@@ -349,7 +360,7 @@ impl RunState {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
                 let node = match self.live.acts.get(intent) {
                     Some(Act::ProvisionFor(_, node)) => Some(*node),
-                    Some(Act::Acquire(_) | Act::Provision(_) | Act::Node(_)) | None => None,
+                    Some(Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::Node(_)) | None => None,
                 };
                 if fault.class == FaultClass::Interrupted {
                     record.phase = LanePhase::Pending;
@@ -365,7 +376,7 @@ impl RunState {
             }
             Fact::ProvisionStale { lane, .. } => {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
-                record.phase = LanePhase::Bare;
+                (record.phase, record.overlaid) = (LanePhase::Bare, false);
                 record.failures = 0;
                 record.renewals += 1;
             }
@@ -508,7 +519,7 @@ impl RunState {
     }
 
     /// Takes note of an act's number, so that no other gets it.
-    fn minted(&mut self, intent: &IntentId) {
+    pub(super) fn minted(&mut self, intent: &IntentId) {
         if intent.generation() == Some(self.generation)
             && let Some(number) = intent.number()
         {

@@ -90,6 +90,8 @@ pub fn step(
                 turn.note(Fact::ProvisionStarted { lane, intent: intent.clone(), cmd: cmd.clone() })?;
             }
         }
+        Event::Overlaid { intent, files } => turn.overlaid(intent, files)?,
+        Event::NotOverlaid { intent, fault } => turn.not_overlaid(intent, fault)?,
         Event::Provisioned { intent, receipt } => {
             let Some(act) = turn.act("Provisioned", intent)? else { return Ok(turn.decision) };
             let (Act::Provision(ix) | Act::ProvisionFor(ix, _)) = act else {
@@ -462,7 +464,7 @@ impl Turn<'_> {
             .values()
             .filter_map(|act| match act {
                 Act::Node(ix) => Some(*ix),
-                Act::Acquire(_) | Act::Provision(_) | Act::ProvisionFor(..) => None,
+                Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::ProvisionFor(..) => None,
             })
             .filter(|ix| reason != EndReason::Halt || !self.exempt(*ix))
             .collect();
@@ -536,6 +538,7 @@ impl Turn<'_> {
             match gate(self.graph, self.state, ix) {
                 Gate::Open => self.dispatch(ix)?,
                 Gate::Acquire(lane) => self.acquire(lane)?,
+                Gate::Overlay(lane) => self.overlay(lane)?,
                 Gate::Provision(lane) if self.provisioning_has_room(lane) => {
                     let reason = match self.state.lane(lane) {
                         record if record.failures > 0 => "retry",

@@ -376,7 +376,9 @@ impl<'a> Fold<'a> {
         }
         let lane = self.graph.node(self.ix).lane;
         let in_lane = |act: &Act| match act {
-            Act::Acquire(of) | Act::Provision(of) | Act::ProvisionFor(of, _) => Some(*of) != lane,
+            Act::Acquire(of) | Act::Overlay(of) | Act::Provision(of) | Act::ProvisionFor(of, _) => {
+                Some(*of) != lane
+            }
             Act::Node(_) => false,
         };
         Some(if state.stop.is_some() || state.halted && !self.is_exempt() {
@@ -395,7 +397,10 @@ impl<'a> Fold<'a> {
         } else if state.slots_held() >= state.slots {
             let by = state.live.acts.values().map(|act| match act {
                 Act::Node(ix) => self.graph.node(*ix).id.to_string(),
-                Act::Acquire(lane) | Act::Provision(lane) | Act::ProvisionFor(lane, _) => {
+                Act::Acquire(lane)
+                | Act::Overlay(lane)
+                | Act::Provision(lane)
+                | Act::ProvisionFor(lane, _) => {
                     format!("lane {}", self.graph.lane(*lane).name)
                 }
             });
@@ -413,11 +418,12 @@ impl<'a> Fold<'a> {
         };
         match record.phase {
             LanePhase::Acquiring(_) => Some(WaitFor::LaneMaking),
+            LanePhase::Overlaying(_) => Some(WaitFor::LaneOverlay),
             LanePhase::Provisioning(_) => Some(WaitFor::LaneProvisioning),
             LanePhase::Bare | LanePhase::Ready if !is_alone => {
                 let at_work = self.state.live.acts.values().filter_map(|act| match act {
                     Act::Node(ix) => Some(self.graph.node(*ix)),
-                    Act::Acquire(_) | Act::Provision(_) | Act::ProvisionFor(..) => None,
+                    Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::ProvisionFor(..) => None,
                 });
                 let by = at_work.filter(|node| node.lane == Some(lane)).map(|node| node.id.to_string());
                 Some(WaitFor::LaneInUse { by: by.take(NAMED_MAX).collect() })
@@ -428,7 +434,9 @@ impl<'a> Fold<'a> {
 
     fn lanes_in_preparation(&self) -> Vec<String> {
         let lanes = self.state.live.acts.values().filter_map(|act| match act {
-            Act::Acquire(lane) | Act::Provision(lane) => Some(self.graph.lane(*lane).name.to_string()),
+            Act::Acquire(lane) | Act::Overlay(lane) | Act::Provision(lane) => {
+                Some(self.graph.lane(*lane).name.to_string())
+            }
             Act::ProvisionFor(..) | Act::Node(_) => None,
         });
         lanes.take(NAMED_MAX).collect()
@@ -525,6 +533,7 @@ fn is_of_lane(class: FaultClass) -> bool {
         FaultClass::WorktreeAcquireFailed
             | FaultClass::LaneRefused
             | FaultClass::LaneBranchGone
+            | FaultClass::OverlayFailed
             | FaultClass::WorkspaceProvisionFailed
     )
 }

@@ -91,6 +91,8 @@ pub enum WaitFor {
     Pause,
     /// For its lane to be made.
     LaneMaking,
+    /// For its lane to get its local files.
+    LaneOverlay,
     /// For its lane to be provisioned.
     LaneProvisioning,
     /// For the preparation of other lanes, which comes first.

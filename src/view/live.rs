@@ -103,6 +103,9 @@ impl Live {
             Fact::AcquireRequested { lane: name, .. } => {
                 self.lanes.insert(name.clone(), lane("making it"));
             }
+            Fact::OverlayRequested { lane: name, .. } => {
+                self.lanes.insert(name.clone(), lane("copying local files"));
+            }
             Fact::ProvisionRequested { lane: name, .. } => {
                 self.lanes.insert(name.clone(), lane("provisioning"));
             }
@@ -117,6 +120,8 @@ impl Live {
             }
             Fact::AcquirePerformed { lane, .. }
             | Fact::AcquireFailed { lane, .. }
+            | Fact::OverlayPerformed { lane, .. }
+            | Fact::OverlayFailed { lane, .. }
             | Fact::ProvisionPerformed { lane, .. }
             | Fact::ProvisionFailed { lane, .. }
             | Fact::ProvisionSkipped { lane, .. }

@@ -1,7 +1,7 @@
 //! A record → the lines that tell a person of it while the run goes on.
 
 use super::style::{Style, duration};
-use crate::schedule::fact::EndState;
+use crate::schedule::fact::{EndState, Overlaid};
 use crate::schedule::resolver::Next;
 use crate::schedule::{Fact, FaultClass};
 
@@ -17,8 +17,17 @@ pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
         Fact::AcquireFailed { lane, fault, .. } => {
             vec![format!("lane {lane}: {} {}: {}", style.bad("not made"), fault.class.word(), fault.detail)]
         }
-        Fact::ProvisionRequested { .. } | Fact::AcquireRequested { .. } => Vec::new(),
         Fact::ProvisionStarted { lane, cmd, .. } => vec![format!("lane {lane}: provisioning with `{cmd}`")],
+        Fact::ProvisionRequested { .. } | Fact::OverlayRequested { .. } | Fact::AcquireRequested { .. } => {
+            Vec::new()
+        }
+        Fact::OverlayPerformed { lane, files, .. } => overlaid(lane, files),
+        Fact::OverlayFailed { lane, fault, .. } if fault.class == FaultClass::Interrupted => {
+            vec![format!("lane {lane}: local files not copied: {}", fault.detail)]
+        }
+        Fact::OverlayFailed { lane, fault, .. } => {
+            vec![format!("lane {lane}: {}: {}", style.bad("local files not copied"), fault.detail)]
+        }
         Fact::ProvisionPerformed { lane, cmd: Some(cmd), duration_ms, .. } => {
             vec![format!("lane {lane}: provisioned with `{cmd}` in {}", duration(*duration_ms))]
         }
@@ -95,6 +104,23 @@ pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
         | Fact::CleanupRequested { .. }
         | Fact::RunFinished { .. } => Vec::new(),
     }
+}
+
+/// Most paths that one line names.
+const NAMED_MAX: usize = 5;
+
+fn overlaid(lane: &crate::ids::LaneName, files: &[Overlaid]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (how, words) in [("copied", "copied in"), ("edited", "edited in the lane, so left alone")] {
+        let paths: Vec<&str> = files.iter().filter(|file| file.how == how).map(|file| &*file.path).collect();
+        if !paths.is_empty() {
+            let more = paths.len().saturating_sub(NAMED_MAX);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let named = paths[..paths.len().min(NAMED_MAX)].join(", ");
+            lines.push(format!("lane {lane}: local files {words}: {named}{more}"));
+        }
+    }
+    lines
 }
 
 fn stop(reason: crate::schedule::fact::StopReason) -> String {

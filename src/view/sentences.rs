@@ -174,6 +174,7 @@ fn waited(told: &Explanation, leg: &LegStory, wait: &Wait) -> Option<String> {
         WaitFor::LegEnd => "for the leg to end, which begins nothing more".to_string(),
         WaitFor::Pause => "in its pause between attempts".to_string(),
         WaitFor::LaneMaking => format!("for lane {} to be made", lane()),
+        WaitFor::LaneOverlay => format!("for local files to be copied into lane {}", lane()),
         WaitFor::LaneProvisioning => format!("for lane {} to be provisioned", lane()),
         WaitFor::OtherLanes { lanes } => {
             format!("for lanes to be prepared, which comes before the first node: {}", some(lanes))

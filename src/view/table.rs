@@ -2,7 +2,7 @@
 
 use super::style::{Style, duration, printable};
 use super::{LaneView, NodeView, RunView, Summary};
-use crate::schedule::fact::RunStatus;
+use crate::schedule::fact::{Cleanup, RunStatus};
 
 /// Returns rows as lines, each column as wide as its widest cell; the last is not padded.
 pub fn columns(rows: &[Vec<String>]) -> Vec<String> {
@@ -175,7 +175,7 @@ pub fn kept(view: &RunView, style: Style) -> Vec<String> {
             ));
         }
         if cleanup.branch == "kept" {
-            lines.push(format!("  merge:    git merge {}", lane.branch));
+            lines.extend(merge(&lane.branch, cleanup));
         }
         // Only a tree can hold what is nowhere else; a branch is for git to delete.
         if cleanup.tree == "kept" {
@@ -186,6 +186,38 @@ pub fn kept(view: &RunView, style: Style) -> Vec<String> {
     }
     if !lines.is_empty() {
         lines.push(String::new());
+    }
+    lines
+}
+
+fn reason(cleanup: &Cleanup) -> String {
+    let carries = !cleanup.overlay_in_commits.is_empty();
+    format!("{}{}", cleanup.reason, if carries { "; its commits carry local files" } else { "" })
+}
+
+/// Most commits that are named before the rest is counted.
+const CARRIED_MAX: usize = 5;
+
+/// Returns how to merge a branch; where its commits carry local files of the user's, which ones do instead.
+fn merge(branch: &str, cleanup: &Cleanup) -> Vec<String> {
+    let plain = Style { color: false };
+    if let Some(error) = &cleanup.overlay_unchecked {
+        let error = printable(first_line(error), plain);
+        return vec![format!(
+            "  merge:    look first whether {branch} carries local files of yours: {error}"
+        )];
+    }
+    if cleanup.overlay_in_commits.is_empty() {
+        return vec![format!("  merge:    git merge {branch}")];
+    }
+    let carried = &cleanup.overlay_in_commits;
+    let mut lines = vec!["  merge:    not as it is: its commits carry local files of yours".to_string()];
+    lines.extend(carried.iter().take(CARRIED_MAX).map(|carried| {
+        let commit = carried.commit.short();
+        format!("            commit {commit} carries {}", printable(&carried.path, plain))
+    }));
+    if carried.len() > CARRIED_MAX {
+        lines.push(format!("            and {} more", carried.len() - CARRIED_MAX));
     }
     lines
 }
@@ -215,7 +247,7 @@ pub fn lanes(list: &[LaneView], style: Style) -> Vec<String> {
             lane.state.to_string(),
             lane.branch.clone(),
             lane.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
-            lane.cleanup.as_ref().map(|cleanup| cleanup.reason.clone()).unwrap_or_default(),
+            lane.cleanup.as_ref().map(reason).unwrap_or_default(),
         ]);
     }
     columns(&rows)

@@ -172,6 +172,11 @@ impl Git {
         Git { executable_bits, ..self.clone() }
     }
 
+    /// Returns what its children see as the variable `name`.
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.environment.get(name)
+    }
+
     /// Returns whether the time given by [`Git::until`] is over.
     pub fn is_over(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)

@@ -11,6 +11,7 @@ pub mod lane;
 mod lock;
 mod make;
 mod observe;
+pub mod overlay;
 mod preflight;
 pub mod receipt;
 mod refusing;
@@ -277,7 +278,7 @@ pub struct NotInLanes {
 }
 
 /// Finds repositories and makes lanes. Every call blocks.
-pub trait Worktrees: Send + Sync {
+pub trait Worktrees: overlay::LocalFiles {
     /// Returns the repository that holds `from`: a folder anywhere in a checkout, in a linked
     /// worktree, in a lane, or a bare repository.
     fn discover(&self, from: &Path) -> Result<Repository, WorktreeError>;

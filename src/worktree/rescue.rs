@@ -5,10 +5,12 @@
 #![expect(clippy::disallowed_methods, reason = "copies an index, to work on the copy")]
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::git::{Call, Git, GitError, items, no_object};
+use super::git::{Call, Git, GitError, items, no_object, path_of};
 use crate::ids::CommitId;
 
 /// The name on commits that no user asked for. Set in full, so a rescue needs no identity of theirs.
@@ -322,6 +324,40 @@ impl IndexCopy {
         Ok(hidden)
     }
 
+    /// Puts what HEAD has in the place of what is staged at `paths`.
+    fn leave_out(&self, git: &Git, seat: Seat<'_>, paths: &[PathBuf]) -> Result<(), GitError> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let head = commits_at(git, seat, &["HEAD"])?;
+        let mut lines: Vec<u8> = Vec::new();
+        let nothing = "0".repeat(head[0].as_ref().map_or(40, |commit| commit.as_str().len()));
+        for path in paths {
+            lines.extend(format!("0 {nothing}\t").bytes());
+            lines.extend(path.as_os_str().as_bytes().iter().copied().chain([0]));
+        }
+        if let Some(commit) = &head[0] {
+            let words = ["--literal-pathspecs", "ls-tree", "-z", "--full-tree", commit.as_str(), "--"];
+            lines.extend(seat.call(git, &words).args(paths).reading().output()?);
+        }
+        let words = ["update-index", "-z", "--index-info"];
+        self.on(seat.call(git, &words)).feed(lines).output()?;
+        self.aged()
+    }
+
+    /// Returns those of `paths` that an `add --all` would take. It refuses to leave out a path that it
+    /// ignores anyway (measured with git 2.47).
+    fn addable(&self, git: &Git, tree: &Path, paths: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let words =
+            ["--literal-pathspecs", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];
+        let listing = self.on(git.at(tree, words).args(paths).unblinded()).output()?;
+        // A folder may stand where a copy was: what is in it is a node's.
+        Ok(items(&listing).map(path_of).filter(|path| paths.contains(path)).collect())
+    }
+
     fn discard(&self) {
         let _ = fs::remove_file(&self.path);
         let _ = fs::remove_file(self.path.with_extension("lock"));
@@ -332,6 +368,15 @@ impl Drop for IndexCopy {
     fn drop(&mut self) {
         self.discard();
     }
+}
+
+/// What no commit of a rescue may have: relative to the lane's root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Paths whose staged content is left out: HEAD's stands in its place.
+    pub in_index: Vec<PathBuf>,
+    /// Paths whose file is left out.
+    pub in_tree: Vec<PathBuf>,
 }
 
 /// Returns a commit of what is staged in `index`, or `None` where that is what HEAD has, or where a
@@ -346,18 +391,33 @@ pub fn staged(git: &Git, seat: Seat<'_>, index: &IndexCopy) -> Result<Option<Com
 }
 
 /// Returns a commit of every file that the lane tracks or could, on top of what was staged; `None`
-/// where that is what HEAD has. Adds to the copy `index` only.
-pub fn worktree(git: &Git, path: &Path, index: &IndexCopy) -> Result<Option<CommitId>, GitError> {
+/// where that is what HEAD has. Adds to the copy `index` only. What is `left_out` comes into no object.
+pub fn worktree(
+    git: &Git,
+    path: &Path,
+    index: &IndexCopy,
+    left_out: &LeftOut,
+) -> Result<Option<CommitId>, GitError> {
     let seat = Seat::Tree(path);
+    index.leave_out(git, seat, &left_out.in_index)?;
     let before = staged(git, seat, index)?;
     index.unhide(git, seat)?;
+    let without = index.addable(git, path, &left_out.in_tree)?;
     index
         .on(git.at(path, ["add", "--all", "--sparse", "--", ":/"]).unblinded())
+        .args(without.iter().map(|path| not_at(path)))
         .config("core.safecrlf=false")
         .output()?;
     let tree = index.on(git.at(path, ["write-tree"])).line()?;
     let parents: Vec<CommitId> = before.iter().cloned().collect();
     Ok(commit(git, seat, &tree, &parents, "omg: rescued, uncommitted")?.or(before))
+}
+
+/// Returns the pathspec that leaves one path out, and nothing else.
+fn not_at(path: &Path) -> OsString {
+    let mut spec = OsString::from(":(top,exclude,literal)");
+    spec.push(path);
+    spec
 }
 
 fn commit(

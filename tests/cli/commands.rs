@@ -209,11 +209,7 @@ fn what_this_version_cannot_run_is_refused_by_name_before_anything_starts() {
             ended.stderr
         );
     }
-    for (key, feature) in [
-        ("overlay: [.env]", "overlay"),
-        ("preflight: {tools: [git]}", "preflight"),
-        ("budget_usd: 3", "budget_usd"),
-    ] {
+    for (key, feature) in [("preflight: {tools: [git]}", "preflight"), ("budget_usd: 3", "budget_usd")] {
         let ended = world.run(&format!("name: x\n{key}\nnodes: [{{id: a, run: 'true'}}]\n")).expect(2);
         assert!(ended.stderr.contains(feature), "{feature}: {}", ended.stderr);
     }

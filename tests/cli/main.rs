@@ -14,6 +14,8 @@ mod installing;
 mod lanes;
 mod lint;
 mod nodes;
+mod overlay;
+mod overlay_end;
 mod provisioning;
 mod resume;
 mod screens;

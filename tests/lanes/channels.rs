@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use omg::cleanup::{BranchFate, OverlayFile};
+use omg::cleanup::{BranchFate, GitSweeper, OverlayFile, Sweeper};
 
 use crate::support::{RESCUED, World, value};
 
@@ -350,13 +350,48 @@ fn stash() {
     assert!(world.git(&world.repo, &["stash", "list"]).contains("omg/r1/api"));
 }
 
+fn copied(name: &str) -> OverlayFile {
+    OverlayFile {
+        path: name.into(),
+        sha256: ABC.into(),
+        size: 3,
+        tracked: name == "b.txt",
+        blobs: vec!["f2ba8f84ab5c1bce84a7b441cb1959cfc7093b7f".into()],
+    }
+}
+
+#[test]
+fn a_lane_of_whose_local_files_nothing_is_known_is_kept() {
+    let world = World::new();
+    let mut lane = world.swept();
+    lane.request.overlay = None;
+    lane.assert_kept("unreadable", "overlay");
+}
+
+#[test]
+fn commits_that_were_not_looked_at_are_said_to_be_so() {
+    let world = World::new();
+    let mut lane = world.swept();
+    lane.request.overlay = Some(vec![copied(".env")]);
+    let (common, repository) = (world.repo.join(".git"), world.repository());
+    fs::rename(&common, world.repo.join("away")).unwrap();
+    let outcome = GitSweeper::new(&world.environment()).sweep(&repository, &lane.request);
+    assert_eq!(
+        (outcome.reason.as_str(), outcome.unchecked.as_deref()),
+        ("repository-away", Some("the lane was not looked at"))
+    );
+    assert!(outcome.note.unwrap().contains("could not be checked"));
+    fs::rename(world.repo.join("away"), &common).unwrap();
+    assert_eq!(lane.assert_removed(BranchFate::Deleted, "clean").unchecked, None);
+}
+
 #[test]
 fn overlay_files_as_they_were_copied_are_no_work() {
     let world = World::new();
     let mut lane = world.swept();
     for name in [".env", "local.toml", "out/deep/cfg", "b.txt"] {
         lane.write(name, "abc");
-        lane.request.overlay.push(OverlayFile { path: name.into(), sha256: ABC.into() });
+        lane.request.overlay.get_or_insert_default().push(copied(name));
     }
     lane.git(&["update-index", "--skip-worktree", "b.txt"]);
     let outcome = lane.assert_removed(BranchFate::Deleted, "clean");
@@ -372,7 +407,7 @@ fn overlay_edited() {
         if name == "b.txt" {
             lane.git(&["update-index", "--skip-worktree", "b.txt"]);
         }
-        lane.request.overlay.push(OverlayFile { path: name.into(), sha256: ABC.into() });
+        lane.request.overlay.get_or_insert_default().push(copied(name));
         lane.assert_kept("overlay-edited", "overlay");
     }
 }

@@ -177,7 +177,7 @@ impl World {
             policy: Policy::Safe,
             rebuildable: Vec::new(),
             provisioned: Vec::new(),
-            overlay: Vec::new(),
+            overlay: Some(Vec::new()),
             ignored_is_needed: false,
             time: Duration::from_secs(60),
         };
