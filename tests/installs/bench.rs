@@ -5,7 +5,10 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::support::World;
+use crate::support::{Ended, World};
+
+/// Seconds after which a run that does not end is a fault.
+const TIMEOUT: &str = "500";
 
 /// Variables by which a machine says how its registries are reached; all else stays outside.
 const PASSED: [&str; 16] = [
@@ -158,7 +161,7 @@ impl Bench<'_> {
             "name: x\nnodes:\n- {{id: a, worktree: l, run: {needs}}}\n- {{id: b, worktree: m, run: {needs}}}\n",
             needs = quoted(self.needs)
         );
-        let ended = world.run_with(&graph, &["--concurrency", "2"]);
+        let ended = omg(world, &graph, "r1");
         assert_eq!(ended.code, Some(0), "{}{}", ended.text(), logs(world, "r1"));
         for (node, lane) in [("a", "l"), ("b", "m")] {
             assert_eq!(world.result(node), self.prints, "{node}");
@@ -175,16 +178,78 @@ impl Bench<'_> {
     /// A node removes a part of what was installed: the next one finds it there again.
     #[track_caller]
     fn a_lane_that_lost_a_package_is_renewed(&self, world: &World, removes: &str) {
-        let graph = world.graph(&format!(
+        let graph = format!(
             "name: x\nnodes:\n- {{id: a, worktree: l, run: {}}}\n- {{id: b, worktree: l, depends_on: [a], run: {}}}\n",
             quoted(&format!("test -e {removes} && rm -rf {removes}")),
             quoted(self.needs)
-        ));
-        let ended = world.omg(&["run", &graph, "--run-id", "r2"]);
+        );
+        let ended = omg(world, &graph, "r2");
         assert_eq!(ended.code, Some(0), "{}{}", ended.text(), logs(world, "r2"));
-        let journal = fs::read_to_string(world.home().join("runs/r2/events.jsonl")).unwrap();
-        assert_eq!(journal.matches("\"provision.performed\"").count(), 2, "{journal}");
+        assert_eq!(performed(world, "r2"), 2);
     }
+}
+
+/// What nodes do to manifests and lockfiles.
+pub struct Edits<'a> {
+    /// Asks for one more package in the manifest alone.
+    pub manifest: &'a str,
+    /// Brings the lockfile after it, installing nothing.
+    pub relock: &'a str,
+    /// Needs the package that was added.
+    pub needs: &'a str,
+    /// Installs by the lockfile, as a careful `verify` does.
+    pub again: &'a str,
+}
+
+impl Bench<'_> {
+    /// A node's own edits: the tree follows a lockfile, and a manifest that left its lockfile behind is the
+    /// node's fault.
+    #[track_caller]
+    pub fn edited(&self, name: &str, edits: &Edits) {
+        let Some(world) = self.world(name) else { return };
+        let Edits { manifest, relock, needs, again } = edits;
+        let both = quoted(&format!("{manifest} && {relock}"));
+        let graph = format!(
+            "name: x\nnodes:\n- {{id: a, worktree: l, run: {both}, success_check: {{verify: {{command: {needs}}}}}}}\n- {{id: b, worktree: l, depends_on: [a], run: {needs}}}\n",
+            needs = quoted(needs)
+        );
+        let ended = omg(&world, &graph, "r1");
+        assert_eq!(ended.code, Some(0), "{}{}", ended.text(), logs(&world, "r1"));
+        assert_eq!(performed(&world, "r1"), 2);
+
+        let graph = format!(
+            "name: x\nnodes:\n- {{id: a, worktree: l, run: {}, success_check: {{verify: {{command: 'true'}}}}}}\n",
+            quoted(manifest)
+        );
+        let ended = omg(&world, &graph, "r2");
+        assert_eq!(ended.code, Some(1), "{}{}", ended.text(), logs(&world, "r2"));
+        assert!(ended.text().contains("lockfile-out-of-sync"), "{}{}", ended.text(), logs(&world, "r2"));
+
+        let graph = format!(
+            "name: x\nnodes:\n- {{id: a, worktree: l, run: 'true', success_check: {{verify: {{command: {}}}}}}}\n- {{id: b, worktree: l, depends_on: [a], run: {}}}\n",
+            quoted(again),
+            quoted(self.needs)
+        );
+        let ended = omg(&world, &graph, "r3");
+        assert_eq!(ended.code, Some(0), "{}{}", ended.text(), logs(&world, "r3"));
+        assert_eq!(performed(&world, "r3"), 1);
+    }
+}
+
+/// Returns how many installs of a run succeeded.
+fn performed(world: &World, run: &str) -> usize {
+    let journal = read(&world.home().join("runs").join(run).join("events.jsonl"));
+    journal.matches("\"provision.performed\"").count()
+}
+
+/// Runs a graph with room for two lanes at once. Registries take their time, so that there is more of it
+/// than other tests have.
+fn omg(world: &World, graph: &str, run: &str) -> Ended {
+    let graph = world.graph(graph);
+    let mut command = world.command("timeout");
+    command.args(["--kill-after=5", TIMEOUT, env!("CARGO_BIN_EXE_omg"), "run", &graph]);
+    command.args(["--run-id", run, "--concurrency", "2"]);
+    command.output().unwrap().into()
 }
 
 /// Returns a text as YAML in single quotes.

@@ -2,10 +2,9 @@
 
 use std::fs;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Edits};
 
-#[test]
-fn cargo() {
+fn cargo_bench() -> Bench<'static> {
     Bench {
         tools: &[],
         programs: &["cargo"],
@@ -26,7 +25,24 @@ fn cargo() {
         prints: "123",
         removes: None,
     }
-    .run("cargo");
+}
+
+#[test]
+fn cargo() {
+    cargo_bench().run("cargo");
+}
+
+#[test]
+fn cargo_after_edits() {
+    cargo_bench().edited(
+        "cargo, edited",
+        &Edits {
+            manifest: "sed -i \"s/^itoa.*/&\\nryu = \\\"1\\\"/\" Cargo.toml",
+            relock: "cargo metadata --format-version 1 >/dev/null",
+            needs: "cargo tree --offline --locked | grep ryu",
+            again: "cargo fetch --locked",
+        },
+    );
 }
 
 /// Makes a module proxy in a folder: one module, as `go help goproxy` has it.

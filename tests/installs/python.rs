@@ -1,8 +1,9 @@
 //! uv, pip and poetry.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Edits};
 
 const PROJECT: &str = "[project]\nname = \"p\"\nversion = \"0.1.0\"\nrequires-python = \">=3.9\"\ndependencies = [\"idna==3.7\"]\n[dependency-groups]\ndev = [\"pyflakes==3.2.0\"]\n";
+const POETRY: &str = "[project]\nname = \"p\"\nversion = \"0.1.0\"\nrequires-python = \">=3.9\"\ndependencies = [\"idna (==3.7)\"]\n[tool.poetry]\npackage-mode = false\n[tool.poetry.group.dev.dependencies]\npyflakes = \"3.2.0\"\n";
 const NEEDS: &str = ".venv/bin/pyflakes --version | cut -d \" \" -f 1 && .venv/bin/python -c \"import idna\"";
 
 fn bench<'a>(
@@ -38,7 +39,35 @@ fn pip_with_requirements() {
 
 #[test]
 fn poetry() {
-    let project = "[project]\nname = \"p\"\nversion = \"0.1.0\"\nrequires-python = \">=3.9\"\ndependencies = [\"idna (==3.7)\"]\n[tool.poetry]\npackage-mode = false\n[tool.poetry.group.dev.dependencies]\npyflakes = \"3.2.0\"\n";
-    let files = [("pyproject.toml", project)];
+    let files = [("pyproject.toml", POETRY)];
     bench(&["poetry"], &["poetry", "python3"], &files, "poetry lock -n", &["poetry.lock"]).run("poetry");
+}
+
+const ONE_MORE: &str = ".venv/bin/python -c \"import six\"";
+
+#[test]
+fn uv_after_edits() {
+    bench(&["uv"], &["uv", "python3"], &[("pyproject.toml", PROJECT)], "uv lock", &["uv.lock"]).edited(
+        "uv, edited",
+        &Edits {
+            manifest: "sed -i \"s/\\\"idna==3.7\\\"/&, \\\"six==1.16.0\\\"/\" pyproject.toml",
+            relock: "uv lock",
+            needs: ONE_MORE,
+            again: "uv sync --locked",
+        },
+    );
+}
+
+#[test]
+fn poetry_after_edits() {
+    let files = [("pyproject.toml", POETRY)];
+    bench(&["poetry"], &["poetry", "python3"], &files, "poetry lock -n", &["poetry.lock"]).edited(
+        "poetry, edited",
+        &Edits {
+            manifest: "sed -i \"s/\\\"idna (==3.7)\\\"/&, \\\"six (==1.16.0)\\\"/\" pyproject.toml",
+            relock: "poetry lock -n",
+            needs: ONE_MORE,
+            again: "POETRY_VIRTUALENVS_IN_PROJECT=true poetry sync -n",
+        },
+    );
 }
