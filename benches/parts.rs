@@ -5,12 +5,16 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use jiff::Timestamp;
-use omg::graph::model::{OnFail, ProvisionWhen};
+use omg::graph::model::{OnFail, Provision, ProvisionChoice, ProvisionWhen};
 use omg::graph::{Graph, Trust, load};
 use omg::ids::{Generation, Leg};
 use omg::journal::Record;
 use omg::journal::record::parse;
 use omg::journal::replay::replay;
+use omg::provision::fingerprint::{Inputs, fingerprint};
+use omg::provision::look::{Look, look};
+use omg::provision::plan::{Seen, plan};
+use omg::provision::receipt::{Installed, Known, Receipt, Standing, save, standing, states};
 use omg::schedule::event::{Event, LegStart};
 use omg::schedule::fault::Exit;
 use omg::schedule::state::{Names, RunState};
@@ -52,6 +56,8 @@ fn leg() -> Event {
         lanes_that_fit: 0,
         retry_failed: false,
         retry_blocked: false,
+        unfit: Vec::new(),
+        learned: Vec::new(),
         exits: Vec::new(),
         pid: 1,
         build: "bench".into(),
@@ -111,4 +117,90 @@ fn read_and_replay_a_journal(bencher: Bencher<'_, '_>, nodes: usize) {
         let parsed = parse(&bytes).unwrap_or_else(|(line, reason)| panic!("line {line}: {reason}"));
         replay(&graph, &names, &parsed.records).is_ok()
     });
+}
+
+/// A lane that npm installed: a lockfile of some 1 MB for 2,500 packages, and its receipt.
+struct Lane {
+    folder: tempfile::TempDir,
+    receipt: String,
+    plan: omg::provision::ProvisionPlan,
+}
+
+impl Lane {
+    fn new(packages: usize) -> Lane {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("lane");
+        let names: Vec<String> = (0..packages).map(|at| format!("node_modules/package-{at}")).collect();
+        let entry = |name: &String| {
+            let integrity = "x".repeat(300);
+            format!("\"{name}\":{{\"version\":\"1.0.0\",\"integrity\":\"sha512-{integrity}\"}}")
+        };
+        let entries: Vec<String> = names.iter().map(entry).collect();
+        let lock = format!("{{\"lockfileVersion\":3,\"packages\":{{{}}}}}", entries.join(","));
+        for name in &names {
+            std::fs::create_dir_all(root.join(name)).expect("a package");
+            let manifest =
+                format!("{{\"name\":\"{}\",\"version\":\"1.0.0\"}}", &name["node_modules/".len()..]);
+            std::fs::write(root.join(name).join("package.json"), manifest).expect("a manifest");
+        }
+        std::fs::write(root.join("package-lock.json"), &lock).expect("a lockfile");
+        std::fs::write(root.join("node_modules/.package-lock.json"), &lock).expect("a mark");
+        let seen = Seen { tracked: ["package-lock.json".to_string()].into(), ..Seen::default() };
+        let plan = plan(&ProvisionChoice::Ladder, &[], &seen);
+        let inputs = omg::provision::probe::names(&Provision::default());
+        let files = states(&root, &inputs);
+        let facts = Inputs { plan: &plan, tools: &Default::default(), files: &files, overlay: None };
+        let receipt = Receipt {
+            cmd: plan.display(),
+            exit_code: Some(0),
+            at: Timestamp::UNIX_EPOCH,
+            duration_ms: 1,
+            fingerprint: fingerprint(&facts, &root.to_string_lossy()),
+            rung: plan.rung,
+            reason: None,
+            tools: Default::default(),
+            inputs,
+            installed: vec![Installed {
+                root: String::new(),
+                by: "npm ci".into(),
+                folders: vec!["node_modules".into()],
+                witnesses: look(Look::Npm, &root).unwrap_or_else(|hole| panic!("{hole}")),
+            }],
+            made: vec!["node_modules".into()],
+            files: None,
+            mirror: None,
+        };
+        let receipt = save(&receipt, &folder.path().join("receipt.json"), folder.path()).expect("a receipt");
+        Lane { folder, receipt, plan }
+    }
+
+    fn root(&self) -> std::path::PathBuf {
+        self.folder.path().join("lane")
+    }
+}
+
+/// What each node of a lane costs before it begins: whether the lane's receipt still holds.
+#[divan::bench(args = [250, 2500])]
+fn fresh_check(bencher: Bencher<'_, '_>, packages: usize) {
+    let lane = Lane::new(packages);
+    let (root, path) = (lane.root(), lane.folder.path().join("receipt.json"));
+    bencher.counter(ItemsCount::new(packages)).bench(|| {
+        let known = Known {
+            path: &path,
+            sha256: Some(&lane.receipt),
+            root: &root,
+            plan: &lane.plan,
+            tools: &Default::default(),
+            overlay: None,
+        };
+        assert!(matches!(standing(&known), Standing::Fresh(_)));
+    });
+}
+
+/// What the proof of an installation costs, once.
+#[divan::bench(args = [250, 2500])]
+fn look_at_an_installation(bencher: Bencher<'_, '_>, packages: usize) {
+    let lane = Lane::new(packages);
+    let root = lane.root();
+    bencher.counter(ItemsCount::new(packages)).bench(|| look(Look::Npm, &root).is_ok());
 }

@@ -415,9 +415,13 @@ impl Looker<'_> {
     }
 
     /// Returns whether the lane's installation made a file and it is as that left it, or lies in a folder
-    /// that can be made again.
+    /// into which nothing else writes.
     fn is_installed(&self, tree: &Path, file: &Path) -> bool {
-        self.request.rebuildable.iter().any(|folder| file.starts_with(folder))
+        let is_only_theirs = |folder: &PathBuf| {
+            let name = folder.file_name().and_then(|name| name.to_str());
+            matches!(name, Some("node_modules" | ".venv")) && file.starts_with(folder)
+        };
+        self.request.rebuildable.iter().any(is_only_theirs)
             || is_as_made(tree, file, &self.request.provisioned)
     }
 

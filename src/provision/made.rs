@@ -1,7 +1,6 @@
 //! What an installation left in a lane besides its own folders, so that cleanup can tell it from work.
 #![expect(clippy::disallowed_methods, reason = "lists and hashes what an installation made")]
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,22 +8,22 @@ use super::mark::is_real_below;
 use super::receipt::{MadeFile, digest};
 
 /// Most files that are listed one by one; what is beyond is moved to `rescued/` at cleanup, as work is.
-const FILES_MAX: usize = 5000;
+const FILES_MAX: usize = 20_000;
 /// Most bytes that are hashed for that.
-const BYTES_MAX: u64 = 256 << 20;
+const BYTES_MAX: u64 = 512 << 20;
 
 /// What an installation left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Made {
     /// Folders that can be made again.
     pub folders: Vec<PathBuf>,
-    /// Other files.
+    /// Files outside folders that nothing but a package manager writes into: a node may put its own beside them.
     pub files: Vec<MadeFile>,
 }
 
 /// Returns what of `appeared`, paths in the lane at `root` that git does not track and that were not there
-/// before, lies in `folders`, and the rest file by file.
-pub fn made(root: &Path, folders: &BTreeSet<String>, appeared: &[PathBuf]) -> Made {
+/// before, was made. `folders` are those that were not there before either, or that an installation had made.
+pub fn made(root: &Path, folders: &[String], appeared: &[PathBuf]) -> Made {
     let mut made = Made::default();
     for folder in folders {
         if is_real_below(root, Path::new(folder)) {
@@ -34,7 +33,7 @@ pub fn made(root: &Path, folders: &BTreeSet<String>, appeared: &[PathBuf]) -> Ma
     let mut bytes = 0;
     let mut queue: Vec<PathBuf> = appeared.to_vec();
     while let Some(path) = queue.pop() {
-        if made.folders.iter().any(|folder| path.starts_with(folder)) || is_made_again(&path) {
+        if is_made_again(&path) {
             continue;
         }
         let place = root.join(&path);
@@ -59,7 +58,8 @@ pub fn made(root: &Path, folders: &BTreeSet<String>, appeared: &[PathBuf]) -> Ma
     made
 }
 
-/// Cleanup knows these by their names.
-fn is_made_again(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str() == "node_modules" || part.as_os_str() == "__pycache__")
+/// Returns whether a path lies where nobody puts work: nothing but package managers and interpreters writes there.
+pub fn is_made_again(path: &Path) -> bool {
+    let names = ["node_modules", "__pycache__", ".venv"];
+    path.components().any(|part| names.iter().any(|name| part.as_os_str() == *name))
 }

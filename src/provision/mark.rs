@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ecosystems::dependency_folders;
+use super::made::is_made_again;
 use super::plan::{ProvisionPlan, below};
 use super::receipt::write_durably;
 
@@ -104,11 +105,24 @@ pub fn is_real_below(root: &Path, path: &Path) -> bool {
     })
 }
 
-/// Returns the dependency folders of a plan that are symbolic links, by their path in the lane: an install
-/// through one empties what it leads to (measured with npm).
+/// Returns the folders that a plan makes whole, by their path in the lane: of a command that a person wrote, those
+/// that only package managers write into.
+pub fn whole(plan: &ProvisionPlan) -> Vec<String> {
+    let of_rows = plan.steps.iter().flat_map(|step| {
+        step.row().into_iter().flat_map(|row| row.folders).map(|folder| below(&step.root, folder))
+    });
+    let of_rows: BTreeSet<String> = of_rows.collect();
+    candidates(plan)
+        .into_iter()
+        .filter(|folder| of_rows.contains(folder) || is_made_again(Path::new(folder)))
+        .collect()
+}
+
+/// Returns those of [`whole`] that are symbolic links: an install through one empties what it leads to (measured
+/// with npm).
 pub fn links(root: &Path, plan: &ProvisionPlan) -> Vec<String> {
     let is_link = |path: &String| fs::symlink_metadata(root.join(path)).is_ok_and(|meta| meta.is_symlink());
-    candidates(plan).into_iter().filter(is_link).collect()
+    whole(plan).into_iter().filter(is_link).collect()
 }
 
 /// Removes half-made folders. Nothing is followed out of them.

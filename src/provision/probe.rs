@@ -10,7 +10,7 @@ use super::ecosystem::Family;
 use super::ecosystems::{ECOSYSTEMS, probed_names};
 use super::fingerprint::hex;
 use super::hints;
-use super::mark::{candidates, node_modules_above};
+use super::mark::{self, node_modules_above};
 use super::plan::{HOOK_PLACES, ProvisionPlan, below, roots_of};
 use crate::graph::model::{Provision, ProvisionChoice};
 
@@ -68,10 +68,14 @@ pub fn not_isolated(root: &Path, plan: &ProvisionPlan) -> Option<String> {
             above.display()
         ));
     }
-    // A link that git tracks comes back with each checkout, and leads an install out of the lane.
-    for folder in candidates(plan) {
+    // A link on the way leads an install out of the lane.
+    let roots = plan.steps.iter().map(|step| step.root.clone());
+    let parents = mark::whole(plan)
+        .into_iter()
+        .filter_map(|folder| Some(Path::new(&folder).parent()?.to_string_lossy().into_owned()));
+    for folder in roots.chain(parents) {
         let mut at = root.to_path_buf();
-        for part in Path::new(&folder).parent().into_iter().flat_map(Path::components) {
+        for part in Path::new(&folder).components() {
             at.push(part);
             if fs::symlink_metadata(&at).is_ok_and(|meta| meta.is_symlink()) {
                 return Some(format!(

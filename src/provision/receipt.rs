@@ -48,8 +48,9 @@ pub struct Receipt {
     pub installed: Vec<Installed>,
     /// Folders that the provisioning made and that can be made again.
     pub made: Vec<PathBuf>,
-    /// Other files that it made, with their content's hash: one that is edited is somebody's work.
-    pub files: Vec<MadeFile>,
+    /// The hash of the list of other files that it made, which lies beside the receipt; none where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
     /// A mirror of this receipt in the tree, where the graph asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirror: Option<String>,
@@ -256,6 +257,30 @@ pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_data()?;
     fs::rename(&draft, path)?;
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+/// Name of the list of files that an installation made, beside its receipt.
+const FILES_NAME: &str = "made.json";
+
+/// Writes the list of files that an installation made, and returns its hash; none where it made none. Durable on
+/// return.
+pub fn save_files(files: &[MadeFile], folder: &Path) -> io::Result<Option<String>> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let bytes = serde_json::to_vec(files)?;
+    write_durably(&folder.join(FILES_NAME), &bytes)?;
+    Ok(Some(hex(&Sha256::digest(&bytes))))
+}
+
+/// Returns the files that a receipt lists; none where the list is not the one that was written.
+pub fn load_files(receipt: &Receipt, folder: &Path) -> Vec<MadeFile> {
+    let Some(sha256) = &receipt.files else { return Vec::new() };
+    let bytes = fs::read(folder.join(FILES_NAME)).unwrap_or_default();
+    if *sha256 != hex(&Sha256::digest(&bytes)) {
+        return Vec::new();
+    }
+    serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
 /// Takes a receipt away before what it proves is changed, so that no failed try leaves one behind.

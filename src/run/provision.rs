@@ -23,7 +23,7 @@ use crate::provision::mark;
 use crate::provision::overlay::overlay_digest;
 use crate::provision::plan::{HOOK_PLACES, Hook, ProvisionPlan, Seen, plan};
 use crate::provision::probe;
-use crate::provision::receipt::{self, Known, Receipt, Staleness, Standing, states};
+use crate::provision::receipt::{self, Known, MadeFile, Receipt, Staleness, Standing, states};
 use crate::provision::tools::{Asking, find};
 use crate::schedule::Event;
 use crate::schedule::event::{ProvisionFailure, Provisioned};
@@ -181,6 +181,7 @@ impl Stage {
             }
         }
         let files = states(&site.root, &inputs);
+        let mut files_made = Vec::new();
         let trusted = settings.skip_if.as_ref().filter(|path| site.root.join(path).exists());
         let mut new = Receipt {
             cmd: plan.display(),
@@ -194,7 +195,7 @@ impl Stage {
             inputs: inputs.clone(),
             installed: Vec::new(),
             made: Vec::new(),
-            files: Vec::new(),
+            files: None,
             mirror: settings.receipt_file.clone(),
         };
         if let Some(path) = trusted {
@@ -218,7 +219,7 @@ impl Stage {
             }
             new.installed = ran.installed;
             new.made = left.folders;
-            new.files = left.files;
+            files_made = left.files;
             let end = self.seams.clock.now();
             new.duration_ms = (end.as_millisecond() - new.at.as_millisecond()).max(0) as u64;
             new.at = end;
@@ -234,8 +235,11 @@ impl Stage {
             Failure::new(cause, plan.display(), format!("its receipt could not be written: {error}"))
         };
         if let Some(mirror) = &settings.receipt_file {
-            self.mirror(&mut new, &site, mirror).await?;
+            let mirrored = self.mirror(&new, &site, mirror).await?;
+            files_made.retain(|file| file.path != mirrored.path);
+            files_made.push(mirrored);
         }
+        new.files = receipt::save_files(&files_made, &site.folder).map_err(failed)?;
         let sha256 = receipt::save(&new, &site.receipt(), &site.git_dir).map_err(failed)?;
         mark::clear(&site.folder).map_err(failed)?;
         self.keep(lane, &plan, &new.tools, &sha256, overlay);
@@ -244,7 +248,7 @@ impl Stage {
 
     /// Writes the mirror of a receipt into the tree. One that git tracks would be a promise to every later
     /// lane, so it is refused.
-    async fn mirror(&self, receipt: &mut Receipt, site: &Site, mirror: &str) -> Result<(), Failure> {
+    async fn mirror(&self, receipt: &Receipt, site: &Site, mirror: &str) -> Result<MadeFile, Failure> {
         let failure = |detail: String| Failure::new(Cause::Unknown, receipt.cmd.clone(), detail);
         let (root, names) = (site.root.clone(), vec![mirror.to_string()]);
         let tracked = self.ask(move |worktrees| worktrees.tracked(&root, &names)).await.map_err(failure)?;
@@ -255,10 +259,8 @@ impl Stage {
         }
         let made =
             receipt::write_mirror(receipt, &site.root, mirror).map_err(|error| failure(error.to_string()))?;
-        receipt.files.retain(|file| file.path != made.path);
-        receipt.files.push(made);
         self.exclude(site, &[PathBuf::from(mirror)]).await;
-        Ok(())
+        Ok(made)
     }
 
     fn keep(
@@ -485,8 +487,9 @@ impl Installer<'_> {
         let mut others = appeared(&after.ignored, &before.ignored);
         others.extend(untracked.iter().cloned());
         others.extend(earlier);
-        let (root, ours) = (site.root.clone(), marked.ours);
-        let left = tokio::task::spawn_blocking(move || made(&root, &ours, &others)).await;
+        let whole = mark::whole(self.plan).into_iter().filter(|folder| marked.ours.contains(folder));
+        let (root, folders): (_, Vec<String>) = (site.root.clone(), whole.collect());
+        let left = tokio::task::spawn_blocking(move || made(&root, &folders, &others)).await;
         let left = left.map_err(|error| unknown(error.to_string()))?;
         // What a command of the graph's makes may be meant to be committed.
         let hidden: Vec<PathBuf> = match self.plan.steps.iter().all(|step| step.row().is_some()) {
@@ -558,11 +561,12 @@ impl Installer<'_> {
 
     /// Returns the files of an earlier installation that are as it left them.
     fn unedited(&self) -> Vec<PathBuf> {
-        let files = self.before.map_or(&[][..], |receipt| &receipt.files);
-        let is_same = |file: &&receipt::MadeFile| {
+        let files =
+            self.before.map(|receipt| receipt::load_files(receipt, &self.site.folder)).unwrap_or_default();
+        let is_same = |file: &MadeFile| {
             receipt::digest(&self.site.root.join(&file.path)).is_ok_and(|digest| digest == file.sha256)
         };
-        files.iter().filter(is_same).map(|file| file.path.clone()).collect()
+        files.into_iter().filter(is_same).map(|file| file.path).collect()
     }
 
     /// Puts `core.hooksPath` back where the installation changed it, and names what else it changed for

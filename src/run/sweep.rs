@@ -83,7 +83,9 @@ pub fn request_of(
 pub fn installed(dir: &RunDir, lane: &LaneName, record: &LaneRecord) -> (Vec<PathBuf>, Vec<KnownFile>) {
     let path = dir.lane(lane).join(receipt::NAME);
     let Some(receipt) = receipt::load(&path, record.receipt.as_deref()) else { return Default::default() };
-    let files = receipt.files.into_iter().map(|file| KnownFile { path: file.path, sha256: file.sha256 });
+    let files = receipt::load_files(&receipt, &dir.lane(lane))
+        .into_iter()
+        .map(|file| KnownFile { path: file.path, sha256: file.sha256 });
     (receipt.made, files.collect())
 }
 

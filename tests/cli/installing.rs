@@ -687,3 +687,33 @@ fn doctor_says_what_is_missing_and_hints_at_what_is_not_run() {
         serde_json::from_str(&world.omg(&["doctor", "--json"]).expect(1).stdout).unwrap();
     assert!(json["findings"].as_array().unwrap().iter().any(|finding| finding["state"] == "wrong"));
 }
+
+#[test]
+fn what_a_node_puts_beside_what_was_installed_is_its_work() {
+    let explicit = World::with(&[("a.txt", "1")]);
+    explicit
+        .run("name: x\nprovision: 'mkdir -p vendor && echo lib > vendor/lib.txt'\nnodes: [{id: a, worktree: l, run: 'echo mine > vendor/mine.txt'}]\n")
+        .expect(0);
+    assert_eq!(explicit.lane_view("l")["cleanup"]["tree"], "kept");
+    let files = [("composer.lock", r#"{"packages":[],"packages-dev":[]}"#)];
+    for (ignored, tree) in [(false, "kept"), (true, "removed")] {
+        let world = World::with(&files);
+        if ignored {
+            world.write(".gitignore", "vendor\n");
+            world.shell("git add .gitignore && git commit -q -m ignore");
+        }
+        world.tool("composer", "case \"$*\" in *version*) echo 1; exit;; esac\nmkdir -p vendor/composer; echo '<?php' > vendor/autoload.php; printf '{\"packages\":[],\"dev\":true,\"dev-package-names\":[]}' > vendor/composer/installed.json");
+        world.run("name: x\nnodes: [{id: a, worktree: l, run: 'echo mine > vendor/mine.php'}]\n").expect(0);
+        assert_eq!(world.lane_view("l")["cleanup"]["tree"], tree, "what git ignores there can be made again");
+    }
+}
+
+#[test]
+fn a_link_of_a_nodes_own_is_not_taken_for_a_dependency_folder() {
+    let world = World::with(&[("a.txt", "1")]);
+    let graph = "name: x\nprovision: {command: 'echo x >> ../tries', inputs: [a.txt]}\nnodes:\n\
+        - {id: a, worktree: l, run: 'ln -s elsewhere vendor; echo 2 > a.txt'}\n\
+        - {id: b, worktree: l, depends_on: [a], run: 'readlink vendor'}\n";
+    world.run(graph).expect(0);
+    assert_eq!(world.result("b"), "elsewhere");
+}
