@@ -23,6 +23,7 @@ fn bench<'a>(
         files: &[MANIFEST, IGNORED],
         lock,
         locked,
+        provision: "",
         needs: NEEDS,
         prints: "1.2.3",
         removes: Some("node_modules/is-odd"),

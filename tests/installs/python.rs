@@ -20,6 +20,7 @@ fn bench<'a>(
         files,
         lock,
         locked,
+        provision: "",
         needs: NEEDS,
         prints: "3.2.0",
         removes: Some(".venv/lib/python3*/site-packages/idna"),
