@@ -330,6 +330,13 @@ mod tests {
             ("yarn-berry", 1, "YN0035: │   Response Code: 403 (Forbidden)"),
             ("bun", 1, "error: GET http://localhost/a.tgz - 401\n"),
             ("uv", 2, "HTTP status client error (401 Unauthorized)"),
+            (
+                "cargo",
+                101,
+                "Caused by: authenticated registries require a credential-provider to be configured",
+            ),
+            ("cargo", 101, "failed to get successful HTTP response from `http://localhost/`, got 403"),
+            ("go", 1, "reading http://localhost/: 401 Unauthorized"),
             ("", 128, "fatal: could not read Username for 'https://localhost': terminal prompts disabled"),
         ] {
             check(row, Some(code), text, Cause::Auth, false);

@@ -53,6 +53,7 @@ const NPM_SAYS: &[Says] = &[
 ];
 
 const PIP_SAYS: &[Says] = &[
+    Says::once("User for ", Cause::Auth),
     Says::again("ProxyError", Cause::Network),
     Says::again("NewConnectionError", Cause::Network),
     Says::again("ReadTimeoutError", Cause::Network),
@@ -395,6 +396,10 @@ pub static ECOSYSTEMS: &[Ecosystem] = &[
         versions: &[("rustc", &["-vV"])],
         says: &[
             Says::once("because --locked was passed", Cause::LockMismatch),
+            Says::once("require a credential-provider", Cause::Auth),
+            Says::once(", got 401", Cause::Auth),
+            Says::once(", got 403", Cause::Auth),
+            Says::again(", got 50", Cause::Network),
             Says::once("is not installed", Cause::ToolMissing),
             Says::again("Could not connect", Cause::Network),
             Says::again("spurious network error", Cause::Network),
@@ -415,6 +420,8 @@ pub static ECOSYSTEMS: &[Ecosystem] = &[
             Says::once("missing go.sum entry", Cause::LockMismatch),
             Says::once("updates to go.mod needed", Cause::LockMismatch),
             Says::once("checksum mismatch", Cause::LockMismatch),
+            Says::once("errors parsing go.mod", Cause::LockMismatch),
+            Says::once("module lookup disabled by GOPROXY=off", Cause::Network),
             Says::again("dial tcp", Cause::Network),
         ],
         ..PLAIN

@@ -234,6 +234,9 @@ impl Stage {
     }
 
     async fn dispatch(&self, intent: IntentId, node: NodeIx, attempt: u32, despite_inputs: bool) {
+        if let Some(reason) = self.not_overlaid(node) {
+            return self.answer(Event::LaneStale { intent, reason, tree_holds: false, overlay_gone: true });
+        }
         if let Some(stale) = self.not_fit(node)
             && !(stale.tree_holds() && despite_inputs)
         {
@@ -310,6 +313,9 @@ impl Stage {
         }
         if self.graph().node(node).check.verify.is_none() {
             return self.answer(Event::LaneFit { intent });
+        }
+        if let Some(reason) = self.not_overlaid(node) {
+            return self.answer(Event::LaneStale { intent, reason, tree_holds: false, overlay_gone: true });
         }
         let outcome = match self.verify_spec(&intent, node, attempt) {
             Ok((spec, timeout)) => self.run_verify(&intent, node, spec, timeout).await,

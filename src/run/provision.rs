@@ -360,9 +360,6 @@ impl Stage {
         let lane = self.graph().node(node).lane?;
         let made = self.lanes.borrow()[lane.at()].clone()?;
         let missing = |reason: &str| Staleness { reason: reason.into(), of_inputs: false, whole: false };
-        if let Some(reason) = self.not_overlaid(node) {
-            return Some(missing(&reason));
-        }
         let provisioned = self.provisioned.borrow();
         let Some(in_leg) = provisioned.get(&lane) else { return Some(missing("its receipt is not there")) };
         let folder = self.dir.lane(&self.graph().lane(lane).name);
@@ -491,7 +488,17 @@ impl Installer<'_> {
         let (root, ours) = (site.root.clone(), marked.ours);
         let left = tokio::task::spawn_blocking(move || made(&root, &ours, &others)).await;
         let left = left.map_err(|error| unknown(error.to_string()))?;
-        stage.exclude(site, &untracked).await;
+        // What a command of the graph's makes may be meant to be committed.
+        let hidden: Vec<PathBuf> = match self.plan.steps.iter().all(|step| step.row().is_some()) {
+            true => untracked,
+            false => untracked
+                .into_iter()
+                .filter(|path| {
+                    left.folders.iter().any(|folder| path.starts_with(folder) || folder.starts_with(path))
+                })
+                .collect(),
+        };
+        stage.exclude(site, &hidden).await;
         Ok((ran, left))
     }
 
@@ -640,6 +647,6 @@ impl Staleness {
 
     /// Returns it as the scheduler takes it, for the act that it stands in the way of.
     pub(super) fn told(self, intent: IntentId) -> Event {
-        Event::LaneStale { intent, tree_holds: self.tree_holds(), reason: self.reason }
+        Event::LaneStale { intent, tree_holds: self.tree_holds(), overlay_gone: false, reason: self.reason }
     }
 }

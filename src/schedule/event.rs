@@ -69,6 +69,8 @@ pub enum Event {
         reason: String,
         /// Whether only what the installation depends on changed, and what was installed is as it was.
         tree_holds: bool,
+        /// Whether the record of its local files is gone.
+        overlay_gone: bool,
     },
     /// A lane was looked at after a node without a `verify`: its receipt holds.
     LaneFit {

@@ -151,7 +151,12 @@ impl Turn<'_> {
         self.block_lane(lane, &fault)
     }
 
-    pub(super) fn lane_stale(&mut self, intent: &IntentId, reason: &str) -> Result<(), IllegalEvent> {
+    pub(super) fn lane_stale(
+        &mut self,
+        intent: &IntentId,
+        reason: &str,
+        overlay_gone: bool,
+    ) -> Result<(), IllegalEvent> {
         let Some(act) = self.act("LaneStale", intent)? else { return Ok(()) };
         let (Act::Node(ix), Some(lane)) = (act, self.lane_ix_of(act)) else {
             return Err(IllegalEvent::NoSuchAct { what: "LaneStale", intent: intent.clone() });
@@ -160,7 +165,12 @@ impl Turn<'_> {
         if self.state.lane(lane).phase == LanePhase::Ready {
             self.note(Fact::ProvisionStale { lane: name, reason: reason.to_string() })?;
         }
-        if self.state.live.exits.contains_key(intent) {
+        if overlay_gone && self.state.live.exits.contains_key(intent) {
+            // Local files are not copied under a node: it comes again, and meets a lane that has them.
+            let fault = Fault::new(FaultClass::Unknown, format!("its lane changed under it: {reason}"));
+            let exit = self.state.live.exits.get(intent).cloned().unwrap_or_default();
+            self.attempt_finished(ix, intent, &exit, Some(fault), Vec::new())?;
+        } else if self.state.live.exits.contains_key(intent) {
             // Nothing is installed under another node of the lane: `renew_stale` waits for it to leave.
             self.state.live.stale.insert(ix);
         } else {

@@ -506,7 +506,12 @@ impl World {
             }
             Owed::Dispatch(intent, node) => {
                 if trouble && self.graph.node(node).lane.is_some() && self.dice.percent(30) {
-                    Event::LaneStale { intent, reason: "sim".into(), tree_holds: self.dice.percent(50) }
+                    Event::LaneStale {
+                        intent,
+                        reason: "sim".into(),
+                        tree_holds: self.dice.percent(50),
+                        overlay_gone: self.dice.percent(20),
+                    }
                 } else if trouble && self.dice.percent(20) {
                     let exit = Exit { not_started: Some("sim".into()), ..Exit::default() };
                     Event::Exited { intent, exit, leftovers: Vec::new() }
@@ -547,6 +552,7 @@ impl World {
                             intent,
                             reason: "sim".into(),
                             tree_holds: false,
+                            overlay_gone: false,
                         });
                     }
                     (true, _) => VerifyOutcome::Exited { code: Some(1), output_matches: true },

@@ -119,7 +119,9 @@ pub fn step(
             }
         }
         Event::NotProvisioned { intent, failure } => turn.not_provisioned(intent, failure)?,
-        Event::LaneStale { intent, reason, tree_holds: _ } => turn.lane_stale(intent, reason)?,
+        Event::LaneStale { intent, reason, tree_holds: _, overlay_gone } => {
+            turn.lane_stale(intent, reason, *overlay_gone)?
+        }
         Event::LaneFit { intent } => {
             let Some(Act::Node(ix)) = turn.act("LaneFit", intent)? else { return Ok(turn.decision) };
             let exit = turn.state.live.exits.get(intent).cloned().unwrap_or_default();
