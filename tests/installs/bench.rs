@@ -45,6 +45,8 @@ pub struct Bench<'a> {
     pub lock: &'a str,
     /// The lockfiles.
     pub locked: &'a [&'a str],
+    /// What the graph says of provisioning, a line; mostly nothing.
+    pub provision: &'a str,
     /// What a node runs that needs the install.
     pub needs: &'a str,
     /// What it prints then.
@@ -157,8 +159,9 @@ impl Bench<'_> {
     /// Two lanes are installed side by side, both work, and both are gone afterwards.
     #[track_caller]
     fn two_lanes_on_a_cold_cache(&self, world: &World) {
+        let provision = self.provision;
         let graph = format!(
-            "name: x\nnodes:\n- {{id: a, worktree: l, run: {needs}}}\n- {{id: b, worktree: m, run: {needs}}}\n",
+            "name: x\n{provision}nodes:\n- {{id: a, worktree: l, run: {needs}}}\n- {{id: b, worktree: m, run: {needs}}}\n",
             needs = quoted(self.needs)
         );
         let ended = omg(world, &graph, "r1");
@@ -178,8 +181,9 @@ impl Bench<'_> {
     /// A node removes a part of what was installed: the next one finds it there again.
     #[track_caller]
     fn a_lane_that_lost_a_package_is_renewed(&self, world: &World, removes: &str) {
+        let provision = self.provision;
         let graph = format!(
-            "name: x\nnodes:\n- {{id: a, worktree: l, run: {}}}\n- {{id: b, worktree: l, depends_on: [a], run: {}}}\n",
+            "name: x\n{provision}nodes:\n- {{id: a, worktree: l, run: {}}}\n- {{id: b, worktree: l, depends_on: [a], run: {}}}\n",
             quoted(&format!("test -e {removes} && rm -rf {removes}")),
             quoted(self.needs)
         );
@@ -209,24 +213,27 @@ impl Bench<'_> {
         let Some(world) = self.world(name) else { return };
         let Edits { manifest, relock, needs, again } = edits;
         let both = quoted(&format!("{manifest} && {relock}"));
+        let provision = self.provision;
         let graph = format!(
-            "name: x\nnodes:\n- {{id: a, worktree: l, run: {both}, success_check: {{verify: {{command: {needs}}}}}}}\n- {{id: b, worktree: l, depends_on: [a], run: {needs}}}\n",
+            "name: x\n{provision}nodes:\n- {{id: a, worktree: l, run: {both}, success_check: {{verify: {{command: {needs}}}}}}}\n- {{id: b, worktree: l, depends_on: [a], run: {needs}}}\n",
             needs = quoted(needs)
         );
         let ended = omg(&world, &graph, "r1");
         assert_eq!(ended.code, Some(0), "{}{}", ended.text(), logs(&world, "r1"));
         assert_eq!(performed(&world, "r1"), 2);
 
+        let provision = self.provision;
         let graph = format!(
-            "name: x\nnodes:\n- {{id: a, worktree: l, run: {}, success_check: {{verify: {{command: 'true'}}}}}}\n",
+            "name: x\n{provision}nodes:\n- {{id: a, worktree: l, run: {}, success_check: {{verify: {{command: 'true'}}}}}}\n",
             quoted(manifest)
         );
         let ended = omg(&world, &graph, "r2");
         assert_eq!(ended.code, Some(1), "{}{}", ended.text(), logs(&world, "r2"));
         assert!(ended.text().contains("lockfile-out-of-sync"), "{}{}", ended.text(), logs(&world, "r2"));
 
+        let provision = self.provision;
         let graph = format!(
-            "name: x\nnodes:\n- {{id: a, worktree: l, run: 'true', success_check: {{verify: {{command: {}}}}}}}\n- {{id: b, worktree: l, depends_on: [a], run: {}}}\n",
+            "name: x\n{provision}nodes:\n- {{id: a, worktree: l, run: 'true', success_check: {{verify: {{command: {}}}}}}}\n- {{id: b, worktree: l, depends_on: [a], run: {}}}\n",
             quoted(again),
             quoted(self.needs)
         );

@@ -20,6 +20,7 @@ fn cargo_bench() -> Bench<'static> {
         ],
         lock: "cargo generate-lockfile",
         locked: &["Cargo.lock"],
+        provision: "",
         // What was fetched has to be enough.
         needs: "cargo run --quiet --offline --locked",
         prints: "123",
@@ -86,6 +87,7 @@ fn go() {
         ],
         lock: "python3 proxy.py && go mod tidy",
         locked: &["go.sum"],
+        provision: "",
         // What was downloaded has to be enough.
         needs: "GOPROXY=off go run .",
         prints: "hello from the module",
@@ -103,6 +105,7 @@ fn submodules() {
         files: &[("a.txt", "one\n")],
         lock: "",
         locked: &[],
+        provision: "",
         needs: "cat sub/inner/deep.txt sub/lib.txt",
         prints: "deep\nlib",
         removes: Some("sub"),
@@ -130,4 +133,26 @@ fn submodules() {
     world.git("submodule --quiet update --init --recursive");
     world.git("commit -q -m sub");
     bench.course(&world);
+}
+
+#[test]
+fn several_roots() {
+    let pyproject = "[project]\nname = \"p\"\nversion = \"0.1.0\"\nrequires-python = \">=3.9\"\ndependencies = [\"pyflakes==3.2.0\"]\n";
+    Bench {
+        tools: &["uv"],
+        programs: &["npm", "node", "uv", "python3"],
+        variables: &[],
+        files: &[
+            ("web/package.json", r#"{"name":"web","version":"1.0.0","dependencies":{"semver":"7.5.4"}}"#),
+            ("api/pyproject.toml", pyproject),
+            (".gitignore", "node_modules\n"),
+        ],
+        lock: "(cd web && npm install --package-lock-only --ignore-scripts) && cd api && uv lock",
+        locked: &["web/package-lock.json", "api/uv.lock"],
+        provision: "provision: {roots: [web, api]}\n",
+        needs: "web/node_modules/.bin/semver 1.2.3 && api/.venv/bin/pyflakes --version | cut -d \" \" -f 1",
+        prints: "1.2.3\n3.2.0",
+        removes: Some("web/node_modules/semver"),
+    }
+    .run("several roots");
 }

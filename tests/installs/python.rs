@@ -20,6 +20,7 @@ fn bench<'a>(
         files,
         lock,
         locked,
+        provision: "",
         needs: NEEDS,
         prints: "3.2.0",
         removes: Some(".venv/lib/python3*/site-packages/idna"),
@@ -70,4 +71,24 @@ fn poetry_after_edits() {
             again: "POETRY_VIRTUALENVS_IN_PROJECT=true poetry sync -n",
         },
     );
+}
+
+/// Measured: with these, installers write into an environment that is not the lane's.
+#[test]
+fn python_with_a_leaked_environment() {
+    let variables = [
+        ("CONDA_PREFIX", "{world}/elsewhere"),
+        ("PYTHONPATH", "{world}/elsewhere"),
+        ("UV_PROJECT_ENVIRONMENT", "{world}/elsewhere"),
+        ("VIRTUAL_ENV", "{world}/elsewhere"),
+    ];
+    let lock = "env -u UV_PROJECT_ENVIRONMENT uv lock";
+    let mut bench = bench(&["uv"], &["uv", "python3"], &[("pyproject.toml", PROJECT)], lock, &["uv.lock"]);
+    bench.variables = &variables;
+    bench.run("uv, leaked environment");
+    let files = [("pyproject.toml", POETRY)];
+    let mut bench =
+        self::bench(&["poetry"], &["poetry", "python3"], &files, "poetry lock -n", &["poetry.lock"]);
+    bench.variables = &variables;
+    bench.run("poetry, leaked environment");
 }
