@@ -1,6 +1,7 @@
 //! The parts that every run goes through, without a process: reading a graph, replaying a journal, deciding.
 //!
 //! `cargo bench --bench parts`. Each is given at ten times the size too: they are meant to grow with it.
+#![expect(clippy::disallowed_methods, reason = "makes trees to look at")]
 
 use divan::Bencher;
 use divan::counter::ItemsCount;

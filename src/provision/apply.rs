@@ -233,8 +233,8 @@ const NAMES_NONE: u64 = 64;
 /// Returns what proves the work of a row at `root`. A lockfile that names no package, or that its tool can't
 /// have read, leaves nothing to be looked for.
 fn look_at(row: &Ecosystem, root: &Path) -> Result<Vec<Witness>, Hole> {
-    let is_short = |lock: &&str| fs::metadata(root.join(lock)).is_ok_and(|meta| meta.len() < NAMES_NONE);
-    if row.family == Family::Node && row.locks.iter().any(|lock| is_short(&lock)) {
+    let is_short = |lock: &str| fs::metadata(root.join(lock)).is_ok_and(|meta| meta.len() < NAMES_NONE);
+    if row.family == Family::Node && row.locks.iter().any(|lock| is_short(lock)) {
         return Ok(Vec::new());
     }
     match look(row.look, root) {

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat};
 use serde::de::DeserializeOwned;
 
 use super::{Hole, Witness};
@@ -206,6 +207,10 @@ impl Ground {
 /// Returns whether each of `witnesses` is still at its place below `root` with its size, reached through
 /// folders only. Reads no file. Errors: the first that is not.
 pub fn still_whole(root: &Path, witnesses: &[Witness]) -> Result<(), Hole> {
+    // Looked up from there, each call is spared the way to it.
+    let place = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let place = place.map_err(|error| unreadable(Path::new(""), &error.into()))?;
+    let look = |path: &Path| statat(&place, path, AtFlags::SYMLINK_NOFOLLOW);
     // As plain bytes: paths are compared part by part, which costs more than the calls (measured).
     let mut folders: BTreeSet<&OsStr> = BTreeSet::new();
     for Witness { path, size } in witnesses {
@@ -214,23 +219,25 @@ pub fn still_whole(root: &Path, witnesses: &[Witness]) -> Result<(), Hole> {
             if folders.contains(folder.as_os_str()) {
                 break;
             }
-            match kind(&root.join(folder)).map_err(|error| unreadable(folder, &error))? {
-                Kind::Folder => folders.insert(folder.as_os_str()),
-                Kind::Link => return Err(Hole::Link { path: folder.into() }),
-                Kind::File(_) | Kind::Other => return Err(Hole::NotAFolder { path: folder.into() }),
-                Kind::Absent => return Err(gone(folder)),
+            match look(folder).map(|seen| FileType::from_raw_mode(seen.st_mode)) {
+                Ok(FileType::Directory) => folders.insert(folder.as_os_str()),
+                Ok(FileType::Symlink) => return Err(Hole::Link { path: folder.into() }),
+                Ok(_) => return Err(Hole::NotAFolder { path: folder.into() }),
+                Err(error) if is_absence(&error.into()) => return Err(gone(folder)),
+                Err(error) => return Err(unreadable(folder, &error.into())),
             };
         }
-        match fs::symlink_metadata(root.join(path)) {
-            Ok(meta) if meta.is_dir() => {
+        match look(path) {
+            Ok(seen) if FileType::from_raw_mode(seen.st_mode) == FileType::Directory => {
                 return Err(Hole::Unreadable { path: path.clone(), detail: "it has become a folder".into() });
             }
-            Ok(meta) if meta.len() == *size => {}
-            Ok(meta) => {
-                return Err(Hole::OtherSize { path: path.clone(), wanted: *size, found: meta.len() });
+            Ok(seen) if u64::try_from(seen.st_size) == Ok(*size) => {}
+            Ok(seen) => {
+                let found = u64::try_from(seen.st_size).unwrap_or_default();
+                return Err(Hole::OtherSize { path: path.clone(), wanted: *size, found });
             }
-            Err(error) if is_absence(&error) => return Err(gone(path)),
-            Err(error) => return Err(unreadable(path, &error)),
+            Err(error) if is_absence(&error.into()) => return Err(gone(path)),
+            Err(error) => return Err(unreadable(path, &error.into())),
         }
     }
     Ok(())
