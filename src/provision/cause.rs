@@ -86,7 +86,7 @@ impl Cause {
     /// Returns the way out, in one line.
     pub fn hint(self) -> &'static str {
         match self {
-            Cause::ToolMissing => "install it, or put it on the PATH; `omg doctor` lists what is missing",
+            Cause::ToolMissing => "install it, or put it on the PATH",
             Cause::Network => "see that the registry can be reached, then `omg resume --retry-blocked`",
             Cause::Auth => "log in to the registry, or name its token in `pass_env`",
             Cause::DiskFull => "make room, then `omg resume --retry-blocked`",

@@ -357,3 +357,17 @@ fn a_junit_file_says_how_each_node_ended() {
     let blocked = world.omg(&["run", &graph, "--run-id", "r2", "--junit", "/dev/null/x"]).expect(1);
     assert!(blocked.stderr.contains("/dev/null/x"), "{}", blocked.stderr);
 }
+
+#[test]
+fn what_is_being_installed_is_on_the_screen() {
+    let world = World::new();
+    let until = format!("while ! test -e {}; do sleep 0.02; done", world.path().join("go-1").display());
+    let graph = world.graph(&format!(
+        "name: sample\nprovision: '{until}'\nnodes: [{{id: a, worktree: web, run: 'true'}}]\n"
+    ));
+    let mut terminal = on_terminal(&world, &["run", &graph, "--run-id", "r1"], (200, 30), &[]);
+    let row = Regex::new(r"lane web: provisioning \d+\.\d s, `while ! test").unwrap();
+    terminal.wait_text("the installation", |text| row.is_match(text));
+    std::fs::write(world.path().join("go-1"), "").unwrap();
+    assert_eq!(terminal.wait().code(), Some(0));
+}
