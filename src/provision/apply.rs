@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::cause::{Cause, DISK_FULL, Verdict, verdict, verdict_of_any};
+use super::cause::{Cause, DISK_FULL, Verdict, verdict, verdict_of_script};
 use super::ecosystem::{Alone, Ecosystem, Family};
 use super::look::{Hole, Witness, look};
 use super::mark::{candidates, is_real_below};
@@ -357,7 +357,7 @@ fn judge(step: &Step, exit: &JobExit, timed_out: bool, site: &Site, from: u64) -
     let output = written(&site.log(), from, SEARCHED_MAX);
     let verdict = match step.row() {
         Some(row) => verdict(exit.code, &output, row.says, false),
-        None => verdict_of_any(exit.code, &output),
+        None => verdict_of_script(exit.code, &output, &step.script()),
     };
     Some((verdict, format!("`{line}` ended with {how}")))
 }

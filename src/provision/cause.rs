@@ -196,9 +196,16 @@ pub fn verdict(code: Option<i32>, tail: &str, says: &[Says], opaque: bool) -> Ve
     }
 }
 
-/// Returns the verdict on a command that a person wrote: it may call any tool, so every row's words count.
-pub fn verdict_of_any(code: Option<i32>, tail: &str) -> Verdict {
-    let all: Vec<Says> = super::ecosystems::ECOSYSTEMS.iter().flat_map(|row| row.says).copied().collect();
+/// Returns the verdict on a command that a person wrote, whose text is `script`: the words of the tools that it
+/// names count.
+pub fn verdict_of_script(code: Option<i32>, tail: &str, script: &str) -> Verdict {
+    let is_named = |tool: &str| {
+        script
+            .split(|c: char| !(c.is_alphanumeric() || c == '-'))
+            .any(|word| tool.trim_start_matches("./") == word)
+    };
+    let rows = super::ecosystems::ECOSYSTEMS.iter().filter(|row| is_named(row.tool));
+    let all: Vec<Says> = rows.flat_map(|row| row.says).copied().collect();
     verdict(code, tail, &all, true)
 }
 
@@ -211,7 +218,7 @@ mod tests {
     #[track_caller]
     fn check(row: &str, code: Option<i32>, text: &str, cause: Cause, again: bool) {
         let found = match row {
-            "" => verdict_of_any(code, text),
+            "" => verdict_of_script(code, text, "set -e; ./make; npm ci"),
             name => verdict(code, text, ecosystem(name).unwrap().says, false),
         };
         assert_eq!(found, Verdict { cause, again }, "{row}: {text}");
@@ -369,6 +376,7 @@ mod tests {
         check("cargo", Some(1), "error: toolchain '1.2' is not installed", Cause::ToolMissing, false);
         check("", Some(127), "sh: 1: pnpm: not found", Cause::ToolMissing, false);
         check("", Some(9), "", Cause::ScriptFailed, true);
+        check("", Some(1), "bundle is not installed", Cause::ScriptFailed, true);
         check("uv", Some(9), "", Cause::Unknown, true);
         check("npm", None, "", Cause::Killed, true);
     }

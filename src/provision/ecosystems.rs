@@ -53,6 +53,7 @@ const NPM_SAYS: &[Says] = &[
 ];
 
 const PIP_SAYS: &[Says] = &[
+    Says::once("ensurepip is not available", Cause::ToolMissing),
     Says::once("User for ", Cause::Auth),
     Says::again("ProxyError", Cause::Network),
     Says::again("NewConnectionError", Cause::Network),
@@ -356,7 +357,7 @@ pub static ECOSYSTEMS: &[Ecosystem] = &[
         when: When::PythonProject,
         manifests: &["pyproject.toml"],
         settings: &[".python-version", ".tool-versions", "pip.conf", "setup.py", "setup.cfg"],
-        command: "python3 -m venv .venv && printf '*\\n' > .venv/.gitignore && .venv/bin/python -m pip install --require-virtualenv -e .",
+        command: "python3 -m venv --clear .venv && printf '*\\n' > .venv/.gitignore && .venv/bin/python -m pip install --require-virtualenv -e .",
         tool: "python3",
         versions: &[("python3", &["--version"])],
         mark: Some(".venv/pyvenv.cfg"),
@@ -374,7 +375,7 @@ pub static ECOSYSTEMS: &[Ecosystem] = &[
         locks: &["requirements.txt"],
         settings: PYTHON_SETTINGS,
         // The environment ignores itself, as newer versions of venv have it do, or it would make the lane dirty.
-        command: "python3 -m venv .venv && printf '*\\n' > .venv/.gitignore && .venv/bin/python -m pip install --require-virtualenv -r requirements.txt",
+        command: "python3 -m venv --clear .venv && printf '*\\n' > .venv/.gitignore && .venv/bin/python -m pip install --require-virtualenv -r requirements.txt",
         tool: "python3",
         versions: &[("python3", &["--version"])],
         mark: Some(".venv/pyvenv.cfg"),

@@ -1,5 +1,6 @@
 //! The ladder: what a lane's roots look like → which commands make it fit (DESIGN.md section 4).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -123,6 +124,15 @@ impl Step {
             StepCommand::Ours(row) => row.command,
         };
         if self.root.is_empty() { line.to_string() } else { format!("(cd {} && {line})", self.root) }
+    }
+
+    /// Returns the text of what a person wrote; nothing where it is ours.
+    pub fn script(&self) -> Cow<'_, str> {
+        match &self.command {
+            StepCommand::Line(line) => line.into(),
+            StepCommand::Hook(hook) => String::from_utf8_lossy(&hook.bytes),
+            StepCommand::Ours(_) => "".into(),
+        }
     }
 
     /// Returns its row, where it is ours.
@@ -423,7 +433,7 @@ mod tests {
         let tool_only = [("pyproject.toml", "[tool.ruff]\n"), ("requirements.txt", "a")];
         let plan = plan(&ProvisionChoice::Ladder, &[], &seen(&tool_only));
         let line = plan.display().unwrap();
-        assert!(line.contains("-m venv .venv") && line.ends_with("-r requirements.txt"), "{line}");
+        assert!(line.contains("-m venv --clear .venv") && line.ends_with("-r requirements.txt"), "{line}");
         check(&[("pyproject.toml", "[tool.ruff]\n")], None, 0);
     }
 
