@@ -154,7 +154,7 @@ fn findings_of<E: std::fmt::Display>(
                 })
                 .collect();
             findings.extend(unfit.map(|failure| {
-                let hint = Some(failure.verdict.cause.hint().to_string());
+                let hint = failure.verdict.cause.hint().map(str::to_string);
                 finding(State::Wrong, failure.detail, hint)
             }));
             findings

@@ -74,8 +74,7 @@ pub fn of_provisioning(forecast: &Forecast, provision: &Provision) -> Vec<String
         }
     }
     if let Some(failure) = &forecast.unfit {
-        let cause = failure.verdict.cause;
-        lines.push(format!("missing: {} ({})", failure.detail, cause.hint()));
+        lines.push(format!("missing: {}", failure.with_way_out()));
     }
     lines.extend(plan.warnings.clone());
     lines.extend(forecast.hints.iter().filter(|hint| !plan.warnings.contains(hint)).cloned());

@@ -106,6 +106,14 @@ impl Failure {
             ended_by_us: false,
         }
     }
+
+    /// Returns what happened with the way out, where one is known.
+    pub fn with_way_out(&self) -> String {
+        match self.verdict.cause.hint() {
+            Some(hint) => format!("{} ({hint})", self.detail),
+            None => self.detail.clone(),
+        }
+    }
 }
 
 /// What steps that all ended well left.
@@ -197,7 +205,7 @@ async fn proved(plan: &ProvisionPlan, step: &Step, site: &Site, output: &str) ->
     };
     let line = step.display();
     if let Some(said) = DISK_FULL.iter().find(|text| output.contains(**text)) {
-        return Err(failure(Cause::DiskFull, format!("`{line}` ended with 0 and says {said}")));
+        return Err(failure(Cause::DiskFull, format!("`{line}` ended with 0, and says {said}")));
     }
     let root = site.root.join(&step.root);
     let Some(row) = step.row() else {

@@ -83,23 +83,21 @@ impl Cause {
         }
     }
 
-    /// Returns the way out, in one line.
-    pub fn hint(self) -> &'static str {
+    /// Returns the way out, in one line; `None` where the log alone knows.
+    pub fn hint(self) -> Option<&'static str> {
         match self {
-            Cause::ToolMissing => "install it, or put it on the PATH",
-            Cause::Network => "see that the registry can be reached, then `omg resume --retry-blocked`",
-            Cause::Auth => "log in to the registry, or name its token in `pass_env`",
-            Cause::DiskFull => "make room, then `omg resume --retry-blocked`",
-            Cause::Timeout => "a larger `provision.timeout` gives it longer",
-            Cause::ScriptFailed => "its log says why; then `omg resume --retry-blocked`",
-            Cause::LockMismatch => "bring manifest and lockfile into line and commit both",
-            Cause::Killed => {
-                "something outside ended it: see memory limits, then `omg resume --retry-blocked`"
+            Cause::ToolMissing => Some("install it, or put it on the PATH"),
+            Cause::Network => Some("see that the registry can be reached"),
+            Cause::Auth => Some("log in to the registry, or name its token in `pass_env`"),
+            Cause::DiskFull => Some("make room"),
+            Cause::Timeout => Some("a larger `provision.timeout` gives it longer"),
+            Cause::LockMismatch => {
+                Some("manifest and lockfile disagree: bring them into line and commit both")
             }
-            Cause::Incomplete => "its log may say why; a cache may be damaged",
-            Cause::TrackedChanged => "commit what it makes, or have git ignore it",
-            Cause::NotIsolated => "move lanes elsewhere with `--worktree-root`",
-            Cause::Unknown => "its log may say why; then `omg resume --retry-blocked`",
+            Cause::TrackedChanged => Some("commit what it makes, or have git ignore it"),
+            Cause::NotIsolated => Some("take it away, or move lanes elsewhere with `--worktree-root`"),
+            Cause::Killed => Some("something outside ended it; memory may be short"),
+            Cause::ScriptFailed | Cause::Incomplete | Cause::Unknown => None,
         }
     }
 }

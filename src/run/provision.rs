@@ -631,11 +631,12 @@ fn has_tools(site: &Site, plan: &ProvisionPlan) -> Result<(), Failure> {
 
 /// Returns a failure as the scheduler takes it.
 pub(super) fn told(failure: Failure, edited: bool) -> ProvisionFailure {
+    let detail = if edited { failure.detail.clone() } else { failure.with_way_out() };
     ProvisionFailure {
         cmd: failure.cmd,
         exit_code: failure.exit_code,
         cause: failure.verdict.cause.word().into(),
-        detail: failure.detail,
+        detail,
         log_tail: failure.log_tail,
         may_differ: failure.verdict.again,
         ended_by_us: failure.ended_by_us,

@@ -59,7 +59,8 @@ pub fn why(node: &NodeView) -> String {
     match (&node.fault, &node.because) {
         (Some(fault), _) => {
             let detail = printable(first_line(&fault.detail), Style { color: false });
-            format!("{}: {detail}", fault.class.word())
+            let cause = fault.cause.as_ref().map(|cause| format!(" ({cause})")).unwrap_or_default();
+            format!("{}{cause}: {detail}", fault.class.word())
         }
         (None, Some(because)) => format!("needs {because}"),
         (None, None) => String::new(),
