@@ -196,7 +196,7 @@ impl Row<'_> {
     }
 
     fn graph(&self, nodes: &[(&str, &str)]) -> String {
-        let mut text = String::from("name: matrix\nnodes:\n");
+        let mut text = String::from("name: matrix\nprovision: none\nnodes:\n");
         let mut after = String::new();
         if !self.kind.before.is_empty() {
             self.node_script("before", self.kind.before);
