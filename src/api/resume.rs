@@ -3,14 +3,12 @@
 
 use std::rc::Rc;
 
-use sha2::{Digest, Sha256};
-
 use super::Refusal;
 use super::find::Found;
 use super::leg::{Claimed, Ended, LegOptions, exit_code, find_again, readiness, run_leg};
+use crate::ids::sha256;
 use crate::journal::replay::replay;
 use crate::journal::store;
-use crate::provision::fingerprint::hex;
 use crate::run::{Observer, RunError, leg};
 use crate::schedule::fact::{EndState, RunStatus, StopReason};
 use crate::schedule::state::{Names, NodePhase, RunState};
@@ -59,7 +57,7 @@ pub fn resume(
         });
     }
     if let Ok(bytes) = std::fs::read(&file.graph_path)
-        && hex(&Sha256::digest(&bytes)) != file.graph_sha256
+        && sha256(&bytes) != file.graph_sha256
     {
         observer.warn(&format!(
             "{} has changed since the run began; the run goes on with the graph it began with",

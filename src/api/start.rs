@@ -12,10 +12,9 @@ use super::lint::{Source, check, read};
 use super::{Complaint, Refusal, exit};
 use crate::graph::select::{Part, Selection, select};
 use crate::graph::{Graph, Loaded, Trust, bind_inputs};
-use crate::ids::{RunId, is_ref_part};
+use crate::ids::{RunId, hex, is_ref_part, sha256};
 use crate::journal::runfile::{RepositoryFile, SCHEMA, SelectionFile};
 use crate::journal::{RunDir, RunFile};
-use crate::provision::fingerprint::hex;
 use crate::run::{Observer, leg};
 use crate::settings::{BRANCH_TEMPLATE_DEFAULT, Settings};
 use crate::worktree::{GitWorktrees, Repository, Worktrees};
@@ -88,7 +87,7 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
         created_at: now(),
         build: BUILD.into(),
         graph_path: absolute,
-        graph_sha256: hex(&Sha256::digest(source.text.as_bytes())),
+        graph_sha256: sha256(source.text.as_bytes()),
         inputs,
         folder: settings.folder.clone(),
         repository: None,

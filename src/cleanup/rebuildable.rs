@@ -5,8 +5,6 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use super::{KnownFile, OverlayFile};
 
 /// The first bytes of a valid CACHEDIR.TAG (bford.info/cachedir).
@@ -67,11 +65,7 @@ pub fn is_as_made(tree: &Path, file: &Path, made: &[KnownFile]) -> bool {
 }
 
 fn holds(path: &Path, sha256: &str) -> bool {
-    is_file(path) && fs::read(path).is_ok_and(|bytes| hex(&Sha256::digest(&bytes)) == sha256)
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    is_file(path) && fs::read(path).is_ok_and(|bytes| crate::ids::sha256(&bytes) == sha256)
 }
 
 #[cfg(test)]

@@ -12,13 +12,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use super::OverlayFile;
 use super::guard::{TELLING_BYTES, telling};
 use super::look::status;
-use super::rebuildable::hex;
 use crate::ids::CommitId;
+use crate::ids::sha256;
 use crate::worktree::git::{items, path_of};
 use crate::worktree::overlay::blob_names;
 use crate::worktree::rescue::{LeftOut, Seat};
@@ -46,7 +44,7 @@ pub(super) fn as_they_are(tree: &Path, copies: &[OverlayFile], like: &CommitId) 
         }
         let bytes = fs::read(&file).ok()?;
         Some(OverlayFile {
-            sha256: hex(&Sha256::digest(&bytes)),
+            sha256: sha256(&bytes),
             size: bytes.len() as u64,
             blobs: blob_names(&bytes, like),
             ..copy.clone()
@@ -193,6 +191,6 @@ fn is_copy(file: &Path, copies: &[OverlayFile]) -> bool {
         return false;
     }
     let Ok(bytes) = fs::read(file) else { return false };
-    let sha256 = hex(&Sha256::digest(&bytes));
+    let sha256 = sha256(&bytes);
     copies.iter().filter(may_be).any(|copy| copy.sha256 == sha256)
 }

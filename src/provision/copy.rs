@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use super::durable;
 use super::excludes;
 use super::inside::{Found, Root, Unreached, names};
 use super::overlay::{
-    BYTES_MAX, Entry, FILE_BYTES_MAX, FILES_MAX, Hidden, InLane, Ledger, Source, Step, decide, hex,
+    BYTES_MAX, Entry, FILE_BYTES_MAX, FILES_MAX, Hidden, InLane, Ledger, Source, Step, decide,
 };
 use crate::graph::model::{Overlay, dependency_folder};
-use crate::ids::CommitId;
+use crate::ids::{CommitId, hex, sha256};
 use crate::worktree::overlay::{INCLUDE_FILE, LocalFiles, Place, blob_names};
 
 /// Where an overlay goes.
@@ -315,8 +316,7 @@ impl Collector<'_> {
         if let Some(words) = too_much {
             return Err(NotDone::Refused(format!("{words}; an overlay is for a few small files")));
         }
-        let source =
-            Source { sha256: hex(&Sha256::digest(&bytes)), mode, size, blobs: blob_names(&bytes, self.base) };
+        let source = Source { sha256: sha256(&bytes), mode, size, blobs: blob_names(&bytes, self.base) };
         let folders = self.root.modes_above(path);
         self.files.insert(path.to_string(), Local { bytes, source, folders });
         Ok(())
@@ -362,7 +362,7 @@ fn save(ledger: &Ledger, git: &dyn LocalFiles, site: &Site) -> Result<(), NotDon
         excludes::add_excludes(&site.folder, users.as_deref(), &untracked).map_err(failed)?;
     }
     let bytes = serde_json::to_vec_pretty(ledger).map_err(|error| NotDone::Failed(error.to_string()))?;
-    excludes::write(&ledger_file(&site.folder), &bytes).map_err(failed)
+    durable::write(&ledger_file(&site.folder), &bytes).map_err(failed)
 }
 
 /// Beside the lane: on its file system as a rule, and nothing of its own where we are killed.

@@ -5,10 +5,11 @@
 #![expect(clippy::disallowed_methods, reason = "reads the user's excludes, writes the lane's")]
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use super::durable;
 use crate::process::environment::Environment;
 
 /// Ends what is the user's.
@@ -47,7 +48,7 @@ pub fn add_excludes(folder: &Path, users: Option<&Path>, paths: &[String]) -> io
     for line in lines {
         bytes.extend(line.bytes().chain([b'\n']));
     }
-    write(&file(folder), &bytes)
+    durable::write(&file(folder), &bytes)
 }
 
 /// Names the lane's file of patterns to git in `environment`, where there is one, on top of what the parent
@@ -87,20 +88,6 @@ fn pattern(path: &str) -> String {
         pattern = format!("{rest}\\ ");
     }
     pattern
-}
-
-/// Writes a file of the run directory that nobody else may read. Durable on return; a reader sees the old one
-/// or the new one.
-pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder)?;
-    let draft = path.with_extension("new");
-    let mut file = fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 use super::plan::{ProvisionPlan, StepCommand};
+use crate::ids::hex;
 
 /// What a file was found to be. Contents and absences count, times never: a checkout makes all of them new.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -83,11 +84,6 @@ pub fn fingerprint(inputs: &Inputs<'_>, root: &str) -> String {
 }
 
 const LIBC: &str = if cfg!(target_env = "musl") { "musl" } else { "other" };
-
-/// Returns bytes as lower-case hex.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 #[cfg(test)]
 mod tests {

@@ -12,8 +12,8 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::ecosystems::ECOSYSTEMS;
-use super::fingerprint::hex;
 use super::plan::{ProvisionPlan, Seen, below};
+use crate::ids::hex;
 
 /// Most durations that are kept.
 const KEPT_MAX: usize = 1000;

@@ -11,10 +11,10 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::durable;
 use super::ecosystems::dependency_folders;
 use super::made::is_made_again;
 use super::plan::{ProvisionPlan, below};
-use super::receipt::write_durably;
 
 /// Its name in the lane's folder of the run directory.
 const NAME: &str = "provision.in-progress";
@@ -52,7 +52,7 @@ pub fn set(
     let absent = |path: &String| fs::symlink_metadata(root.join(path)).is_err();
     ours.extend(candidates(plan).into_iter().filter(absent));
     let mark = Mark { number, ours };
-    write_durably(&folder.join(NAME), &serde_json::to_vec(&mark)?)?;
+    durable::write(&folder.join(NAME), &serde_json::to_vec(&mark)?)?;
     Ok(mark)
 }
 

@@ -3,6 +3,7 @@
 //! Pure. What is found in the lane wins over what would be copied: nothing that a node may have made is
 //! ever overwritten, and a copy that was edited stays as it was edited.
 
+use crate::ids::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -99,11 +100,6 @@ pub fn overlay_digest(ledger: &Ledger) -> Option<String> {
         }
     }
     Some(hex(&hash.finalize()))
-}
-
-/// Returns bytes in lower-case hex.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What happens to one local file.

@@ -4,11 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
 use super::ecosystem::Family;
 use super::ecosystems::{ECOSYSTEMS, probed_names};
-use super::fingerprint::hex;
 use super::hints;
 use super::mark::{self, node_modules_above};
 use super::plan::{HOOK_PLACES, ProvisionPlan, below, roots_of};
@@ -96,9 +93,4 @@ pub fn tool_missing(tool: &str, plan: &ProvisionPlan) -> String {
         Some(file) => format!("{file} can't be executed, and `{line}` needs it"),
         None => format!("`{tool}` is not on the PATH, and `{line}` needs it"),
     }
-}
-
-/// Returns the SHA-256 of some bytes, lower-case hex.
-pub fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
 }

@@ -7,16 +7,18 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::fingerprint::{FileState, Inputs, fingerprint, hex};
+use super::durable;
+use super::fingerprint::{FileState, Inputs, fingerprint};
 use super::look::{Witness, still_whole};
 use super::plan::{ProvisionPlan, Rung};
+use crate::ids::{hex, sha256};
 
 /// Name of the receipt in the lane's folder of the run directory.
 pub const NAME: &str = "receipt.json";
@@ -164,7 +166,7 @@ pub struct Known<'a> {
 pub fn standing(known: &Known<'_>) -> Standing {
     let missing = |why: &str| Standing::Missing(why.into());
     let Ok(bytes) = fs::read(known.path) else { return missing("its receipt is not there") };
-    if known.sha256 != Some(hex(&Sha256::digest(&bytes)).as_str()) {
+    if known.sha256 != Some(sha256(&bytes).as_str()) {
         return missing("its receipt is not the one that was written");
     }
     let Ok(receipt) = serde_json::from_slice::<Receipt>(&bytes) else {
@@ -214,7 +216,7 @@ pub fn write_mirror(receipt: &Receipt, root: &Path, name: &str) -> io::Result<Ma
         fs::remove_file(&path)?;
     }
     fs::write(&path, &bytes)?;
-    Ok(MadeFile { path: PathBuf::from(name), sha256: hex(&Sha256::digest(&bytes)) })
+    Ok(MadeFile { path: PathBuf::from(name), sha256: sha256(&bytes) })
 }
 
 /// Returns what of an installation is not as it was; `None` where all is.
@@ -235,28 +237,18 @@ fn broken(receipt: &Receipt, root: &Path) -> Option<String> {
 }
 
 /// Returns the receipt at `path`, where it is the one that was written.
-pub fn load(path: &Path, sha256: Option<&str>) -> Option<Receipt> {
+pub fn load(path: &Path, known: Option<&str>) -> Option<Receipt> {
     let bytes = fs::read(path).ok()?;
-    (sha256? == hex(&Sha256::digest(&bytes))).then(|| serde_json::from_slice(&bytes).ok())?
+    (known? == sha256(&bytes)).then(|| serde_json::from_slice(&bytes).ok())?
 }
 
 /// Writes a receipt and its copy, and returns the hash of what was written. The first is durable on
 /// return; the copy is a convenience.
 pub fn save(receipt: &Receipt, path: &Path, git_dir: &Path) -> io::Result<String> {
     let bytes = serde_json::to_vec(receipt)?;
-    write_durably(path, &bytes)?;
+    durable::write(path, &bytes)?;
     let _ = fs::write(git_dir.join(COPY_NAME), &bytes);
-    Ok(hex(&Sha256::digest(&bytes)))
-}
-
-/// Puts a file in its place, whole or not at all, and durable on return.
-pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let draft = path.with_extension("draft");
-    let mut file = File::create(&draft)?;
-    file.write_all(bytes)?;
-    file.sync_data()?;
-    fs::rename(&draft, path)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    Ok(sha256(&bytes))
 }
 
 /// Name of the list of files that an installation made, beside its receipt.
@@ -269,15 +261,15 @@ pub fn save_files(files: &[MadeFile], folder: &Path) -> io::Result<Option<String
         return Ok(None);
     }
     let bytes = serde_json::to_vec(files)?;
-    write_durably(&folder.join(FILES_NAME), &bytes)?;
-    Ok(Some(hex(&Sha256::digest(&bytes))))
+    durable::write(&folder.join(FILES_NAME), &bytes)?;
+    Ok(Some(sha256(&bytes)))
 }
 
 /// Returns the files that a receipt lists; none where the list is not the one that was written.
 pub fn load_files(receipt: &Receipt, folder: &Path) -> Vec<MadeFile> {
-    let Some(sha256) = &receipt.files else { return Vec::new() };
+    let Some(known) = &receipt.files else { return Vec::new() };
     let bytes = fs::read(folder.join(FILES_NAME)).unwrap_or_default();
-    if *sha256 != hex(&Sha256::digest(&bytes)) {
+    if *known != sha256(&bytes) {
         return Vec::new();
     }
     serde_json::from_slice(&bytes).unwrap_or_default()

@@ -5,6 +5,7 @@ pub mod driver;
 pub mod environment;
 
 pub mod forecast;
+mod install;
 pub mod leg;
 pub mod overlay;
 pub mod perform;

@@ -8,6 +8,7 @@ pub mod action;
 pub mod event;
 pub mod fact;
 pub mod fault;
+mod names;
 mod opening;
 pub mod overlaying;
 mod preparing;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::fact::{Because, Cleanup, EndReason, EndState, Fact, RunStatus, StopReason};
 use super::fault::{Exit, Fault, FaultClass};
+pub use super::names::Names;
 use super::resolver::{Next, Spent};
 use crate::graph::Graph;
 use crate::graph::model::{On, OnFail, ProvisionWhen};
@@ -609,32 +610,5 @@ pub fn edge(graph: &Graph, state: &RunState, dependency: NodeIx, on: On) -> Edge
         (EndState::Blocked | EndState::Waiting | EndState::Cancelled | EndState::Interrupted, _) => {
             Edge::Open
         }
-    }
-}
-
-/// Names to places, made once for a graph.
-#[derive(Clone, Debug)]
-pub struct Names {
-    nodes: BTreeMap<NodeId, NodeIx>,
-    lanes: BTreeMap<crate::ids::LaneName, LaneIx>,
-}
-
-impl Names {
-    /// Returns the names of `graph`.
-    pub fn of(graph: &Graph) -> Names {
-        Names {
-            nodes: graph.node_ixs().map(|ix| (graph.node(ix).id.clone(), ix)).collect(),
-            lanes: graph.lane_ixs().map(|ix| (graph.lane(ix).name.clone(), ix)).collect(),
-        }
-    }
-
-    /// Returns the place of a node.
-    pub fn node(&self, id: &NodeId) -> Result<NodeIx, IllegalFact> {
-        self.nodes.get(id).copied().ok_or_else(|| IllegalFact::UnknownNode(id.clone()))
-    }
-
-    /// Returns the place of a lane.
-    pub fn lane(&self, name: &crate::ids::LaneName) -> Result<LaneIx, IllegalFact> {
-        self.lanes.get(name).copied().ok_or_else(|| IllegalFact::UnknownLane(name.clone()))
     }
 }

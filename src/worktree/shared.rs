@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
 use super::git::{Git, GitError, items};
 use super::{RepositoryLock, WorktreeError};
+use crate::ids::sha256;
 
 /// What all worktrees share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,7 +63,7 @@ pub fn shared(git: &Git, common_dir: &Path) -> Result<Shared, WorktreeError> {
         if entry.file_type().is_ok_and(|kind| kind.is_file())
             && let Ok(bytes) = fs::read(entry.path())
         {
-            let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            let digest = sha256(&bytes);
             shared.hooks.insert(entry.file_name().to_string_lossy().into_owned(), digest);
         }
     }

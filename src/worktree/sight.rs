@@ -7,11 +7,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use super::git::{Git, GitError, items, path_of};
 use super::{Repository, WorktreeError};
 use crate::ids::CommitId;
+use crate::ids::sha256;
 
 /// A file as a commit has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +84,7 @@ pub fn tree_state(git: &Git, root: &Path) -> Result<TreeState, WorktreeError> {
 fn content(path: &Path) -> String {
     let is_plain = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
     let bytes = if is_plain { fs::read(path).ok() } else { None };
-    bytes.map_or_else(|| "-".into(), |bytes| hex(&Sha256::digest(&bytes)))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.map_or_else(|| "-".into(), |bytes| sha256(&bytes))
 }
 
 /// Returns those of `names` that `commit` has as plain files, with their content.

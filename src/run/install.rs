@@ -1,0 +1,203 @@
+//! One installation in a lane, from the mark that it began to what it left.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::perform::Stage;
+use crate::ids::IntentId;
+use crate::provision::apply::{self, Failure, Ran, Site};
+use crate::provision::cause::Cause;
+use crate::provision::made::{Made, made};
+use crate::provision::mark;
+use crate::provision::plan::ProvisionPlan;
+use crate::provision::receipt::{self, MadeFile, Receipt};
+use crate::schedule::Event;
+use crate::worktree::{Shared, TreeState, Worktrees};
+
+/// One installation, from its mark to what it left.
+pub(super) struct Installer<'a> {
+    pub stage: &'a Stage,
+    pub site: &'a Site,
+    pub plan: &'a ProvisionPlan,
+    pub before: Option<&'a Receipt>,
+    pub intent: &'a IntentId,
+    pub said: &'a RefCell<Vec<String>>,
+}
+
+impl Installer<'_> {
+    fn failed(&self, cause: Cause, detail: impl Into<String>) -> Failure {
+        Failure {
+            log_tail: apply::tail(&self.site.log()),
+            ..Failure::new(cause, self.plan.display(), detail)
+        }
+    }
+
+    pub async fn install(
+        &self,
+        number: u32,
+        job: &dyn Fn(usize) -> Option<String>,
+    ) -> Result<(Ran, Made), Failure> {
+        let (stage, site) = (self.stage, self.site);
+        let unknown = |detail: String| self.failed(Cause::Unknown, detail);
+        let repository =
+            stage.repository.clone().ok_or_else(|| unknown("a lane without a repository".into()))?;
+        let in_repository = repository.clone();
+        let shared = stage.ask(move |worktrees| worktrees.shared(&in_repository)).await.map_err(unknown)?;
+        stage.shared.borrow_mut().get_or_insert_with(|| shared.clone());
+        let marked = self.begin(number).await?;
+        let before = self.tree_state().await?;
+        let earlier = self.unedited();
+        let told = |line: &str| {
+            stage.answer(Event::Provisioning { intent: self.intent.clone(), cmd: line.to_string() });
+        };
+        let ran = apply::run(self.plan, site, &*stage.seams.spawner, job, &told).await;
+        self.look_after_shared(&shared).await;
+        let ran = match ran {
+            Ok(ran) => ran,
+            Err(failure) => {
+                self.keep_what_was_not_touched(&failure);
+                return Err(failure);
+            }
+        };
+        if stage.seams.worktrees.room(&site.root).is_ok_and(|room| room.bytes == 0 || room.inodes == 0) {
+            return Err(self.failed(Cause::DiskFull, "no space is left where the lane is"));
+        }
+        let after = self.tree_state().await?;
+        let changed = changed(&before, &after);
+        if !changed.is_empty() {
+            let names: Vec<String> = changed.iter().take(5).map(|path| path.display().to_string()).collect();
+            let more =
+                if changed.len() > 5 { format!(" and {} more", changed.len() - 5) } else { String::new() };
+            let detail = format!("it changed files that git tracks: {}{more}", names.join(", "));
+            return Err(self.failed(Cause::TrackedChanged, detail));
+        }
+        let appeared = |now: &BTreeSet<PathBuf>, then: &BTreeSet<PathBuf>| -> Vec<PathBuf> {
+            now.difference(then).cloned().collect()
+        };
+        let untracked = appeared(&after.untracked, &before.untracked);
+        let mut others = appeared(&after.ignored, &before.ignored);
+        others.extend(untracked.iter().cloned());
+        others.extend(earlier);
+        let whole = mark::whole(self.plan).into_iter().filter(|folder| marked.ours.contains(folder));
+        let (root, folders): (_, Vec<String>) = (site.root.clone(), whole.collect());
+        let left = tokio::task::spawn_blocking(move || made(&root, &folders, &others)).await;
+        let left = left.map_err(|error| unknown(error.to_string()))?;
+        // What a command of the graph's makes may be meant to be committed.
+        let hidden: Vec<PathBuf> = match self.plan.steps.iter().all(|step| step.row().is_some()) {
+            true => untracked,
+            false => untracked
+                .into_iter()
+                .filter(|path| {
+                    left.folders.iter().any(|folder| path.starts_with(folder) || folder.starts_with(path))
+                })
+                .collect(),
+        };
+        stage.exclude(site, &hidden).await;
+        Ok((ran, left))
+    }
+
+    /// Takes the old receipt away and leaves the mark; where one is there, or the tree is not to be trusted,
+    /// what is half-made goes first.
+    async fn begin(&self, number: u32) -> Result<mark::Mark, Failure> {
+        let (site, plan) = (self.site, self.plan);
+        let io = |error: std::io::Error| {
+            let full = error.kind() == std::io::ErrorKind::StorageFull;
+            self.failed(if full { Cause::DiskFull } else { Cause::Unknown }, error.to_string())
+        };
+        let links = mark::links(&site.root, plan);
+        let (root, names) = (site.root.clone(), links.clone());
+        let asked = self.stage.ask(move |worktrees| worktrees.tracked(&root, &names)).await;
+        let of_git = asked.map_err(|detail| self.failed(Cause::Unknown, detail))?;
+        if let Some(link) = of_git.first() {
+            let detail =
+                format!("{link} is a symbolic link that git tracks: an install would go where it leads");
+            return Err(self.failed(Cause::NotIsolated, detail));
+        }
+        for link in links {
+            mark::unlink(&site.root.join(link)).map_err(io)?;
+        }
+        if let Some(half_made) = mark::find(&site.folder) {
+            let (root, names) = (site.root.clone(), half_made.ours.iter().cloned().collect::<Vec<_>>());
+            let inside: Vec<String> = names.iter().map(|name| format!("{name}/**")).collect();
+            let asked = self.stage.ask(move |worktrees| worktrees.tracked(&root, &inside)).await;
+            let tracked = asked.map_err(|detail| self.failed(Cause::Unknown, detail))?;
+            let folders = mark::removable(&site.root, names.iter(), &tracked);
+            let removed = tokio::task::spawn_blocking(move || mark::remove(&folders)).await;
+            removed.map_err(|error| self.failed(Cause::Unknown, error.to_string()))?.map_err(io)?;
+        }
+        let made = self.before.map_or(&[][..], |receipt| &receipt.made);
+        let marked = mark::set(&site.folder, &site.root, plan, number, made).map_err(io)?;
+        receipt::withdraw(&site.receipt(), &site.git_dir).map_err(io)?;
+        Ok(marked)
+    }
+
+    /// Where a tool found manifest and lockfile at odds and touched nothing, what was installed before is
+    /// what it was, and so is its receipt: stale, and true.
+    fn keep_what_was_not_touched(&self, failure: &Failure) {
+        let Some(before) = self.before.filter(|_| failure.verdict.cause == Cause::LockMismatch) else {
+            return;
+        };
+        if receipt::is_whole(before, &self.site.root)
+            && receipt::save(before, &self.site.receipt(), &self.site.git_dir).is_ok()
+        {
+            let _ = mark::clear(&self.site.folder);
+        }
+    }
+
+    async fn tree_state(&self) -> Result<TreeState, Failure> {
+        let root = self.site.root.clone();
+        let asked = self.stage.ask(move |worktrees| worktrees.tree_state(&root)).await;
+        asked.map_err(|detail| self.failed(Cause::Unknown, detail))
+    }
+
+    /// Returns the files of an earlier installation that are as it left them.
+    fn unedited(&self) -> Vec<PathBuf> {
+        let files =
+            self.before.map(|receipt| receipt::load_files(receipt, &self.site.folder)).unwrap_or_default();
+        let is_same = |file: &MadeFile| {
+            receipt::digest(&self.site.root.join(&file.path)).is_ok_and(|digest| digest == file.sha256)
+        };
+        files.into_iter().filter(is_same).map(|file| file.path).collect()
+    }
+
+    /// Puts `core.hooksPath` back where the installation changed it, and names what else it changed for
+    /// every worktree.
+    async fn look_after_shared(&self, before: &Shared) {
+        let stage = self.stage;
+        let Some(repository) = stage.repository.clone() else { return };
+        let in_repository = repository.clone();
+        let Ok(after) = stage.ask(move |worktrees| worktrees.shared(&in_repository)).await else { return };
+        // Another lane's installer may have written while this one began, and will have it put back.
+        let original = stage.shared.borrow().clone().unwrap_or_default();
+        let by = self.plan.display().unwrap_or_default();
+        if after.hooks_path != before.hooks_path && after.hooks_path != original.hooks_path {
+            let (now, then) = (after.hooks_path.clone(), original.hooks_path.clone());
+            let put_back = move |worktrees: &dyn Worktrees| {
+                worktrees.put_back_hooks_path(&repository, now.as_deref(), then.as_deref())
+            };
+            let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "unset".into());
+            let was =
+                format!("core.hooksPath {} (it was {})", said(&after.hooks_path), said(&original.hooks_path));
+            let note = match stage.ask(put_back).await {
+                Ok(true) => format!("`{by}` set {was} for every worktree; it was put back"),
+                Ok(false) => {
+                    format!("`{by}` set {was} for every worktree; somebody changed it since, so it stays")
+                }
+                Err(error) => {
+                    format!("`{by}` set {was} for every worktree, and it could not be put back: {error}")
+                }
+            };
+            self.said.borrow_mut().push(note);
+        }
+        let changes = after.changes_since(before).into_iter();
+        let notes = changes.map(|change| format!("while `{by}` ran, {change} changed for every worktree"));
+        self.said.borrow_mut().extend(notes);
+    }
+}
+
+/// Returns the tracked files that are not what they were.
+fn changed(before: &TreeState, after: &TreeState) -> BTreeSet<PathBuf> {
+    let names = before.changed.keys().chain(after.changed.keys());
+    names.filter(|path| before.changed.get(*path) != after.changed.get(*path)).cloned().collect()
+}
