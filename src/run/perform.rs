@@ -235,7 +235,7 @@ impl Stage {
 
     async fn dispatch(&self, intent: IntentId, node: NodeIx, attempt: u32, despite_inputs: bool) {
         if let Some(reason) = self.not_overlaid(node) {
-            return self.answer(Event::LaneStale { intent, reason, tree_holds: false, overlay_gone: true });
+            return self.answer(Event::LaneStale { intent, reason, overlay_gone: true });
         }
         if let Some(stale) = self.not_fit(node)
             && !(stale.tree_holds() && despite_inputs)
@@ -315,7 +315,7 @@ impl Stage {
             return self.answer(Event::LaneFit { intent });
         }
         if let Some(reason) = self.not_overlaid(node) {
-            return self.answer(Event::LaneStale { intent, reason, tree_holds: false, overlay_gone: true });
+            return self.answer(Event::LaneStale { intent, reason, overlay_gone: true });
         }
         let outcome = match self.verify_spec(&intent, node, attempt) {
             Ok((spec, timeout)) => self.run_verify(&intent, node, spec, timeout).await,

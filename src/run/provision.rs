@@ -465,6 +465,6 @@ impl Staleness {
 
     /// Returns it as the scheduler takes it, for the act that it stands in the way of.
     pub(super) fn told(self, intent: IntentId) -> Event {
-        Event::LaneStale { intent, tree_holds: self.tree_holds(), overlay_gone: false, reason: self.reason }
+        Event::LaneStale { intent, overlay_gone: false, reason: self.reason }
     }
 }

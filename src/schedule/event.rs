@@ -67,8 +67,6 @@ pub enum Event {
         intent: IntentId,
         /// What changed.
         reason: String,
-        /// Whether only what the installation depends on changed, and what was installed is as it was.
-        tree_holds: bool,
         /// Whether the record of its local files is gone.
         overlay_gone: bool,
     },

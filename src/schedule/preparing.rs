@@ -26,36 +26,27 @@ impl Turn<'_> {
         let (Act::Provision(ix) | Act::ProvisionFor(ix, _)) = act else {
             return Err(IllegalEvent::NoSuchAct { what: "NotProvisioned", intent: intent.clone() });
         };
-        let stopped = failure.ended_by_us && (self.state.stop.is_some() || self.state.halted);
-        let again = !stopped
-            && self.state.lane(ix).failures == 0
-            && match self.graph.provision(ix).retry {
-                ProvisionRetry::Always => true,
-                ProvisionRetry::Transient => failure.may_differ,
-                ProvisionRetry::Never => false,
-            };
-        let fault = if stopped {
-            Fault::new(FaultClass::Interrupted, "the leg ended before it did")
-        } else if failure.cause == "disk-full" {
-            Fault::new(FaultClass::WorkspaceProvisionFailed, failure.detail.clone()).with_cause("disk-full")
-        } else {
-            Fault::new(FaultClass::WorkspaceProvisionFailed, failure.detail.clone())
-                .with_cause(failure.cause.clone())
-        };
         let of_node = match act {
             Act::ProvisionFor(_, node) => Some(node),
             Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::Node(_) => None,
         };
-        let own = failure.edited && of_node.is_some() && !stopped;
-        let again = again && !own;
-        let fault = if own {
+        let stopped = failure.ended_by_us && (self.state.stop.is_some() || self.state.halted);
+        let own =
+            !stopped && failure.edited && of_node.is_some_and(|node| self.waiting_in(ix, node).len() == 1);
+        // A node that left them at odds in an earlier attempt is to mend that; nobody else may begin there.
+        let to_mend = !stopped && failure.edited && of_node.is_none() && self.mender_of(ix).is_some();
+        let halted = of_node.is_some_and(|node| self.state.halted && !self.exempt(node));
+        let again = !stopped && !own && !to_mend && !halted && self.may_try_again(ix, failure);
+        let fault = if stopped {
+            Fault::new(FaultClass::Interrupted, "the leg ended before it did")
+        } else if own || to_mend {
             let detail = format!("it left manifest and lockfile at odds: {}", failure.detail);
             Fault::new(FaultClass::LockfileOutOfSync, detail)
-        } else if failure.edited && !stopped {
-            let detail = format!("{}; nodes changed manifest or lockfile since the base", failure.detail);
-            Fault::new(FaultClass::WorkspaceProvisionFailed, detail).with_cause(failure.cause.clone())
         } else {
-            fault
+            let since =
+                if failure.edited { "; nodes changed manifest or lockfile since the base" } else { "" };
+            Fault::new(FaultClass::WorkspaceProvisionFailed, format!("{}{since}", failure.detail))
+                .with_cause(failure.cause.clone())
         };
         self.note_provision_failed(ix, intent, failure, again || stopped, &fault)?;
         match of_node {
@@ -66,10 +57,28 @@ impl Turn<'_> {
                     self.block_lane(ix, &fault)?;
                 }
             }
-            None if !again && !stopped => self.block_lane(ix, &fault)?,
+            None if !again && !stopped && !to_mend => self.block_lane(ix, &fault)?,
             None => {}
         }
         Ok(())
+    }
+
+    /// Returns whether a failed try is repeated, once.
+    fn may_try_again(&self, lane: LaneIx, failure: &ProvisionFailure) -> bool {
+        self.state.lane(lane).failures == 0
+            && match self.graph.provision(lane).retry {
+                ProvisionRetry::Always => true,
+                ProvisionRetry::Transient => failure.may_differ,
+                ProvisionRetry::Never => false,
+            }
+    }
+
+    /// Returns the node that left manifest and lockfile of a lane at odds, where it will run again.
+    fn mender_of(&self, lane: LaneIx) -> Option<NodeIx> {
+        let node = self.state.lane(lane).out_of_sync?;
+        (self.state.node(node).phase == NodePhase::Waiting
+            && nodes_needed(self.graph, self.state).contains(&node))
+        .then_some(node)
     }
 
     fn note_provision_failed(
@@ -98,16 +107,15 @@ impl Turn<'_> {
         })
     }
 
-    /// Ends what waited in a lane for its installation to be renewed, which failed. One without a `verify`
-    /// was done: it passes, unless the fault is its own.
+    /// Ends what waited in a lane for its installation to be renewed, which failed or came to no end. One without
+    /// a `verify` was done: it passes, unless the fault is its own.
     fn not_renewed(&mut self, lane: LaneIx, node: NodeIx, fault: &Fault) -> Result<(), IllegalFact> {
         for ix in self.waiting_in(lane, node) {
             let Some(flight) = self.flight(ix).cloned() else { continue };
-            let exit = self.state.live.exits.get(&flight.intent).cloned().unwrap_or_default();
-            let done = self.graph.node(ix).check.verify.is_none()
-                && !matches!(fault.class, FaultClass::LockfileOutOfSync | FaultClass::Interrupted);
+            let done =
+                self.graph.node(ix).check.verify.is_none() && fault.class != FaultClass::LockfileOutOfSync;
             let fault = (!done).then(|| fault.clone());
-            self.attempt_finished(ix, &flight.intent, &exit, fault, Vec::new())?;
+            self.checked(ix, &flight.intent, fault)?;
         }
         Ok(())
     }
@@ -168,8 +176,7 @@ impl Turn<'_> {
         if overlay_gone && self.state.live.exits.contains_key(intent) {
             // Local files are not copied under a node: it comes again, and meets a lane that has them.
             let fault = Fault::new(FaultClass::Unknown, format!("its lane changed under it: {reason}"));
-            let exit = self.state.live.exits.get(intent).cloned().unwrap_or_default();
-            self.attempt_finished(ix, intent, &exit, Some(fault), Vec::new())?;
+            self.checked(ix, intent, Some(fault))?;
         } else if self.state.live.exits.contains_key(intent) {
             // Nothing is installed under another node of the lane: `renew_stale` waits for it to leave.
             self.state.live.stale.insert(ix);
@@ -219,7 +226,9 @@ impl Turn<'_> {
                 .collect();
             let all = waiting.len() as u32 == self.state.lane(lane).users();
             match (&self.state.lane(lane).phase, waiting.first()) {
-                (LanePhase::Bare, Some(first)) if all => self.provision(lane, Some(*first), "stale")?,
+                (LanePhase::Bare, Some(first)) if all && self.provisioning_has_room(lane) => {
+                    self.provision(lane, Some(*first), "stale")?;
+                }
                 (LanePhase::Broken(fault), Some(first)) if all => {
                     let fault = fault.clone();
                     self.not_renewed(lane, *first, &fault)?;
@@ -289,7 +298,8 @@ impl Turn<'_> {
 
     /// Returns whether one more provisioning may begin beside those in progress.
     pub(super) fn provisioning_has_room(&self, lane: LaneIx) -> bool {
-        let running = self.state.live.acts.values().filter(|act| matches!(act, Act::Provision(_))).count();
+        let is_one = |act: &&Act| matches!(act, Act::Provision(_) | Act::ProvisionFor(..));
+        let running = self.state.live.acts.values().filter(is_one).count();
         self.graph.provision(lane).max_parallel.is_none_or(|most| running < most.get() as usize)
     }
 

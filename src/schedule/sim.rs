@@ -506,12 +506,7 @@ impl World {
             }
             Owed::Dispatch(intent, node) => {
                 if trouble && self.graph.node(node).lane.is_some() && self.dice.percent(30) {
-                    Event::LaneStale {
-                        intent,
-                        reason: "sim".into(),
-                        tree_holds: self.dice.percent(50),
-                        overlay_gone: self.dice.percent(20),
-                    }
+                    Event::LaneStale { intent, reason: "sim".into(), overlay_gone: self.dice.percent(20) }
                 } else if trouble && self.dice.percent(20) {
                     let exit = Exit { not_started: Some("sim".into()), ..Exit::default() };
                     Event::Exited { intent, exit, leftovers: Vec::new() }
@@ -551,7 +546,6 @@ impl World {
                         return self.feed(Event::LaneStale {
                             intent,
                             reason: "sim".into(),
-                            tree_holds: false,
                             overlay_gone: false,
                         });
                     }

@@ -58,8 +58,8 @@ pub struct Live {
     pub early: Vec<LaneIx>,
     /// Nodes in flight whose lane has to be installed anew before their `verify`, once its other users are gone.
     pub stale: BTreeSet<NodeIx>,
-    /// Exits that were seen while something else had to come first.
-    pub exits: BTreeMap<IntentId, Exit>,
+    /// Exits that were seen while something else had to come first, each with what was left running.
+    pub exits: BTreeMap<IntentId, (Exit, Vec<String>)>,
 }
 
 impl PartialEq for Live {
@@ -368,7 +368,7 @@ impl RunState {
                 } else if fault.class == FaultClass::LockfileOutOfSync {
                     // That node may try again in it; for all others it is stale.
                     record.phase = LanePhase::Ready;
-                    record.out_of_sync = node;
+                    record.out_of_sync = node.or(record.out_of_sync);
                 } else {
                     record.failures += 1;
                     record.phase = if *again { LanePhase::Bare } else { LanePhase::Broken(fault.clone()) };

@@ -119,13 +119,12 @@ pub fn step(
             }
         }
         Event::NotProvisioned { intent, failure } => turn.not_provisioned(intent, failure)?,
-        Event::LaneStale { intent, reason, tree_holds: _, overlay_gone } => {
+        Event::LaneStale { intent, reason, overlay_gone } => {
             turn.lane_stale(intent, reason, *overlay_gone)?
         }
         Event::LaneFit { intent } => {
             let Some(Act::Node(ix)) = turn.act("LaneFit", intent)? else { return Ok(turn.decision) };
-            let exit = turn.state.live.exits.get(intent).cloned().unwrap_or_default();
-            turn.attempt_finished(ix, intent, &exit, None, Vec::new())?;
+            turn.checked(ix, intent, None)?;
         }
         Event::Started { intent, pid, start_time } => {
             let Some(Act::Node(ix)) = turn.act("Started", intent)? else { return Ok(turn.decision) };
@@ -156,8 +155,7 @@ pub fn step(
                 }
                 Some(EndReason::Timeout) | None => judge_verify(outcome, expect),
             };
-            let exit = turn.state.live.exits.get(intent).cloned().unwrap_or_default();
-            turn.attempt_finished(ix, intent, &exit, fault, Vec::new())?;
+            turn.checked(ix, intent, fault)?;
         }
         Event::TimerFired(timer) => turn.timer_fired(timer)?,
         Event::StopRequested(reason) => {
@@ -311,7 +309,12 @@ impl Turn<'_> {
         if end == EndState::Failed && self.state.on_fail == OnFail::Halt {
             self.end_flights(EndReason::Halt)?;
             // Not acquires: they are short, and one that is ended leaves no git for what still comes.
-            self.end_acts(|act| matches!(act, Act::Provision(_)));
+            let ending: Vec<NodeIx> = self.graph.node_ixs().filter(|ix| !self.exempt(*ix)).collect();
+            self.end_acts(|act| match act {
+                Act::Provision(_) => true,
+                Act::ProvisionFor(_, node) => ending.binary_search(node).is_ok(),
+                Act::Acquire(_) | Act::Overlay(_) | Act::Node(_) => false,
+            });
         }
         Ok(())
     }
@@ -344,12 +347,20 @@ impl Turn<'_> {
         } else {
             judge_exit(exit, node.check.exit_zero, ending == Some(EndReason::Timeout))
         };
-        match &fault {
-            None if node.check.verify.is_some() || self.needs_a_look(ix) => {
-                self.state.live.exits.insert(intent.clone(), exit.clone());
+        let is_ending = matches!(
+            self.flight(ix).and_then(|flight| flight.ending),
+            Some(EndReason::Halt | EndReason::Signal)
+        );
+        match (fault, &node.check.verify) {
+            (None, Some(_)) if is_ending => {
+                let fault = Fault::new(FaultClass::Interrupted, "the leg ended before its `verify`");
+                self.attempt_finished(ix, intent, exit, Some(fault), leftovers.to_vec())
+            }
+            (None, verify) if !is_ending && (verify.is_some() || self.needs_a_look(ix)) => {
+                self.state.live.exits.insert(intent.clone(), (exit.clone(), leftovers.to_vec()));
                 self.verify(ix)
             }
-            _ => self.attempt_finished(ix, intent, exit, fault, leftovers.to_vec()),
+            (fault, _) => self.attempt_finished(ix, intent, exit, fault, leftovers.to_vec()),
         }
     }
 
@@ -372,9 +383,15 @@ impl Turn<'_> {
     pub(super) fn verify(&mut self, ix: NodeIx) -> Result<(), IllegalFact> {
         let Some(flight) = self.flight(ix).cloned() else { return Ok(()) };
         if self.state.stop.is_some() || flight.ending.is_some() {
-            let fault = Some(Fault::new(FaultClass::Interrupted, "the leg ended before its `verify`"));
-            let exit = self.state.live.exits.get(&flight.intent).cloned().unwrap_or_default();
-            return self.attempt_finished(ix, &flight.intent, &exit, fault, Vec::new());
+            // One without a `verify` was done.
+            let fault = self
+                .graph
+                .node(ix)
+                .check
+                .verify
+                .is_some()
+                .then(|| Fault::new(FaultClass::Interrupted, "the leg ended before its `verify`"));
+            return self.checked(ix, &flight.intent, fault);
         }
         self.decision.actions.push(Action::Verify {
             intent: flight.intent,
@@ -382,6 +399,22 @@ impl Turn<'_> {
             attempt: flight.attempt,
         });
         Ok(())
+    }
+
+    /// Ends an attempt whose process is over and whose checks are made, or will not be. What was asked to end
+    /// since has ended.
+    pub(super) fn checked(
+        &mut self,
+        ix: NodeIx,
+        intent: &IntentId,
+        fault: Option<Fault>,
+    ) -> Result<(), IllegalFact> {
+        let (exit, leftovers) = self.state.live.exits.get(intent).cloned().unwrap_or_default();
+        let ending = self.flight(ix).and_then(|flight| flight.ending);
+        if matches!(ending, Some(EndReason::Halt | EndReason::Signal)) && !exit.ended_by_us {
+            self.note(Fact::KillPerformed { node: self.graph.node(ix).id.clone(), intent: intent.clone() })?;
+        }
+        self.attempt_finished(ix, intent, &exit, fault, leftovers)
     }
 
     pub(super) fn attempt_finished(
