@@ -357,6 +357,7 @@ async fn leg_inside(
         provisioned: Default::default(),
         versions: Default::default(),
         shared: Default::default(),
+        hooks_paths: Default::default(),
         learned: settings.home.join("provision-times.json"),
         lanes: std::cell::RefCell::new(lanes),
     });

@@ -399,6 +399,9 @@ impl Looker<'_> {
         list_files(tree, &path, &mut files).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut all_known = true;
         for file in files {
+            if self.git.is_over() {
+                return Err(format!("{}: no time left to look at its files", path.display()));
+            }
             match overlaid(tree, &file, copies) {
                 Overlaid::Unchanged => {}
                 Overlaid::Edited => {

@@ -38,7 +38,7 @@ pub enum Policy {
 pub struct KnownFile {
     /// Its path in the lane.
     pub path: PathBuf,
-    /// The SHA-256 of what it was, lower-case hex.
+    /// By what it is known again (`worktree::known_by`).
     pub sha256: String,
 }
 
@@ -78,7 +78,7 @@ pub struct SweepRequest {
     pub policy: Policy,
     /// Folders that provisioning made and can make again; relative to the lane.
     pub rebuildable: Vec<PathBuf>,
-    /// Other files that it made.
+    /// Other files that it made, sorted by path.
     pub provisioned: Vec<KnownFile>,
     /// What the overlay copied in; `None` where that could not be read.
     pub overlay: Option<Vec<OverlayFile>>,

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{KnownFile, OverlayFile};
+use crate::worktree::known_by;
 
 /// The first bytes of a valid CACHEDIR.TAG (bford.info/cachedir).
 const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
@@ -59,13 +60,14 @@ pub fn overlaid(tree: &Path, file: &Path, overlay: &[OverlayFile]) -> Overlaid {
     if holds(&tree.join(file), &copied.sha256) { Overlaid::Unchanged } else { Overlaid::Edited }
 }
 
-/// Returns whether provisioning made `file`, a path below `tree`, and it is as that left it.
+/// Returns whether provisioning made `file`, a path below `tree`, and it is as that left it. `made` is sorted by path.
 pub fn is_as_made(tree: &Path, file: &Path, made: &[KnownFile]) -> bool {
-    made.iter().find(|known| known.path == file).is_some_and(|known| holds(&tree.join(file), &known.sha256))
+    let found = made.binary_search_by(|known| known.path.as_path().cmp(file));
+    found.is_ok_and(|at| known_by(&tree.join(file)).is_ok_and(|now| now == made[at].sha256))
 }
 
 fn holds(path: &Path, sha256: &str) -> bool {
-    is_file(path) && fs::read(path).is_ok_and(|bytes| crate::ids::sha256(&bytes) == sha256)
+    is_file(path) && known_by(path).is_ok_and(|now| now == sha256)
 }
 
 #[cfg(test)]

@@ -142,9 +142,7 @@ impl Withheld {
                 .reading()
                 .output()
                 .map_err(|error| error.to_string())?;
-            let mut name = path.file_name().unwrap_or_default().to_os_string();
-            name.push(".staged");
-            write_private(&rescued.join(path).with_file_name(name), &bytes)
+            write_private(&rescued.join(path), &bytes)
                 .map_err(|error| format!("the staged {}: {error}", path.display()))?;
         }
         Ok(())
@@ -174,13 +172,28 @@ pub(super) fn make_private(rescued: &Path, file: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes `<name>.staged` beside `path`, durably. Nothing is overwritten: a name that is taken gets a number.
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder)?;
+    for number in 0u32.. {
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(".staged");
+        if number > 0 {
+            name.push(format!(".{number}"));
+        }
+        let place = path.with_file_name(name);
+        match fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&place) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(mut file) => {
+                file.write_all(bytes)?;
+                file.sync_all()?;
+                return fs::File::open(folder)?.sync_all();
+            }
+        }
     }
-    let mut file = fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    Ok(())
 }
 
 /// Returns whether the file has the content of one of `copies`, a content that tells.

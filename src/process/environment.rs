@@ -122,7 +122,8 @@ impl Environment {
     /// in the C locale, and no traces among them.
     pub fn for_git(&self, pass: &[String]) -> Environment {
         let mut child = self.for_child(pass);
-        child.0.retain(|name, _| !name.to_string_lossy().starts_with("GIT_TRACE"));
+        let is_ours = |name: &str| !name.starts_with("GIT_TRACE") && !name.ends_with("_PATHSPECS");
+        child.0.retain(|name, _| is_ours(&name.to_string_lossy()));
         child.set("GIT_TERMINAL_PROMPT", "0");
         child.set("LC_ALL", "C");
         child

@@ -8,12 +8,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::cause::{Cause, DISK_FULL, Verdict, verdict, verdict_of_script};
+use super::cause::{Cause, DISK_FULL_BESIDE_SUCCESS, Verdict, verdict, verdict_of_script};
 use super::ecosystem::{Alone, Ecosystem, Family};
 use super::look::{Hole, Witness, look};
-use super::mark::{candidates, is_real_below};
+use super::mark::{is_real_below, whole};
 use super::plan::{Hook, ProvisionPlan, Step, StepCommand, below};
+use super::probe::tool_missing;
 use super::receipt::{self, Installed};
+use super::tools;
 use crate::process::client::{end_of, start_of};
 use crate::process::environment::Environment;
 use crate::process::pauses::{Deadline, Pauses};
@@ -176,6 +178,11 @@ pub async fn run(
             ran.installed.push(done);
             continue;
         }
+        if let Some(row) = step.row()
+            && tools::find(row.tool, &site.environment, &site.root.join(&step.root)).is_none()
+        {
+            return Err(Failure::new(Cause::ToolMissing, plan.display(), tool_missing(row.tool, plan)));
+        }
         told(&step.display());
         let from = fs::metadata(site.log()).map_or(0, |meta| meta.len());
         run_step(step, site, spawner, job, &deadline, from).await?;
@@ -204,12 +211,12 @@ async fn proved(plan: &ProvisionPlan, step: &Step, site: &Site, output: &str) ->
         ..Failure::new(cause, Some(step.display()), detail)
     };
     let line = step.display();
-    if let Some(said) = DISK_FULL.iter().find(|text| output.contains(**text)) {
+    if let Some(said) = DISK_FULL_BESIDE_SUCCESS.iter().find(|text| output.contains(**text)) {
         return Err(failure(Cause::DiskFull, format!("`{line}` ended with 0, and says {said}")));
     }
     let root = site.root.join(&step.root);
     let Some(row) = step.row() else {
-        let here = candidates(plan).into_iter().filter(|folder| is_real_below(&site.root, Path::new(folder)));
+        let here = whole(plan).into_iter().filter(|folder| is_real_below(&site.root, Path::new(folder)));
         return Ok(Installed {
             root: String::new(),
             by: line,
@@ -238,19 +245,14 @@ async fn proved(plan: &ProvisionPlan, step: &Step, site: &Site, output: &str) ->
 /// Bytes of a lockfile below which it names no package: each has a version and more.
 const NAMES_NONE: u64 = 64;
 
-/// Returns what proves the work of a row at `root`. A lockfile that names no package, or that its tool can't
-/// have read, leaves nothing to be looked for.
+/// Returns what proves the work of a row at `root`. A lockfile that names no package leaves nothing to be looked
+/// for.
 fn look_at(row: &Ecosystem, root: &Path) -> Result<Vec<Witness>, Hole> {
     let is_short = |lock: &str| fs::metadata(root.join(lock)).is_ok_and(|meta| meta.len() < NAMES_NONE);
     if row.family == Family::Node && row.locks.iter().any(|lock| is_short(lock)) {
         return Ok(Vec::new());
     }
-    match look(row.look, root) {
-        Err(Hole::Unreadable { path, .. }) if row.locks.iter().any(|lock| path == Path::new(lock)) => {
-            Ok(Vec::new())
-        }
-        seen => seen,
-    }
+    look(row.look, root)
 }
 
 /// Returns what a step said that a person should know.

@@ -1,6 +1,9 @@
 //! How a provisioning try ended → its finer cause. Exit codes alone do not classify: package
 //! managers pass a script's code through (measured), so text comes first and the code last.
 
+use super::ecosystem::Ecosystem;
+use super::ecosystems::ECOSYSTEMS;
+
 /// Why a provisioning try failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -128,6 +131,13 @@ impl Says {
 /// A full disk, in every tool's words.
 pub const DISK_FULL: [&str; 4] = ["ENOSPC", "No space left on device", "os error 28", "Disk quota exceeded"];
 
+/// The same, where a tool goes on and ends with 0: words that a test or a script would not print by itself.
+pub const DISK_FULL_BESIDE_SUCCESS: [&str; 4] =
+    ["TAR_ENTRY_ERROR ENOSPC", "o space left on device", "os error 28", "Disk quota exceeded"];
+
+/// A limit of the system's that has the name of a full disk.
+const WATCHERS: &str = "System limit for number of file watchers";
+
 /// What tools of several kinds print, asked after the tool's own row.
 pub const EVERYWHERE: &[Says] = &[
     Says::again("503 Service Unavailable", Cause::Network),
@@ -172,7 +182,7 @@ impl From<Cause> for Verdict {
 /// Returns the verdict on a try that ended with `code` or by a signal, with `tail` as what it
 /// printed. `says` are the tool's own words; `opaque` says that a person wrote the command.
 pub fn verdict(code: Option<i32>, tail: &str, says: &[Says], opaque: bool) -> Verdict {
-    if DISK_FULL.iter().any(|text| tail.contains(text)) {
+    if DISK_FULL.iter().any(|text| tail.contains(text)) && !tail.contains(WATCHERS) {
         return Cause::DiskFull.into();
     }
     // A tool may speak of its network before it says that it was refused (measured with yarn 1), so what
@@ -194,16 +204,19 @@ pub fn verdict(code: Option<i32>, tail: &str, says: &[Says], opaque: bool) -> Ve
     }
 }
 
+/// Returns the rows whose tools the text of a command names.
+pub fn named_in(script: &str) -> impl Iterator<Item = &'static Ecosystem> + Clone + '_ {
+    let is_named = move |tool: &str| {
+        let mut words = script.split(|c: char| !(c.is_alphanumeric() || c == '-'));
+        words.any(|word| tool.trim_start_matches("./") == word)
+    };
+    ECOSYSTEMS.iter().filter(move |row| is_named(row.tool))
+}
+
 /// Returns the verdict on a command that a person wrote, whose text is `script`: the words of the tools that it
 /// names count.
 pub fn verdict_of_script(code: Option<i32>, tail: &str, script: &str) -> Verdict {
-    let is_named = |tool: &str| {
-        script
-            .split(|c: char| !(c.is_alphanumeric() || c == '-'))
-            .any(|word| tool.trim_start_matches("./") == word)
-    };
-    let rows = super::ecosystems::ECOSYSTEMS.iter().filter(|row| is_named(row.tool));
-    let all: Vec<Says> = rows.flat_map(|row| row.says).copied().collect();
+    let all: Vec<Says> = named_in(script).flat_map(|row| row.says).copied().collect();
     verdict(code, tail, &all, true)
 }
 
@@ -260,7 +273,6 @@ mod tests {
             ),
             ("pdm", 1, "Lock file hash doesn't match pyproject.toml, packages may be outdated"),
             ("pipenv", 1, "Pipfile.lock is out-of-date. Run $ pipenv lock to update."),
-            ("pip", 1, "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE."),
             (
                 "cargo",
                 101,

@@ -58,7 +58,7 @@ const PIP_SAYS: &[Says] = &[
     Says::again("ProxyError", Cause::Network),
     Says::again("NewConnectionError", Cause::Network),
     Says::again("ReadTimeoutError", Cause::Network),
-    Says::once("THESE PACKAGES DO NOT MATCH THE HASHES", Cause::LockMismatch),
+    Says::again("THESE PACKAGES DO NOT MATCH THE HASHES", Cause::Unknown),
     Says::again("Failed to build", Cause::ScriptFailed),
     Says::again("Failed building wheel", Cause::ScriptFailed),
     Says::again("subprocess-exited-with-error", Cause::ScriptFailed),
@@ -420,7 +420,7 @@ pub static ECOSYSTEMS: &[Ecosystem] = &[
         says: &[
             Says::once("missing go.sum entry", Cause::LockMismatch),
             Says::once("updates to go.mod needed", Cause::LockMismatch),
-            Says::once("checksum mismatch", Cause::LockMismatch),
+            Says::again("checksum mismatch", Cause::Unknown),
             Says::once("errors parsing go.mod", Cause::LockMismatch),
             Says::once("module lookup disabled by GOPROXY=off", Cause::Network),
             Says::again("dial tcp", Cause::Network),
@@ -440,7 +440,7 @@ pub static ECOSYSTEMS: &[Ecosystem] = &[
         folders: &["vendor/bundle"],
         set: &[("BUNDLE_FROZEN", "true"), ("BUNDLE_PATH", "vendor/bundle")],
         // Its nodes have to look where it was installed.
-        for_nodes: &[("BUNDLE_FROZEN", "true"), ("BUNDLE_PATH", "vendor/bundle")],
+        for_nodes: &[("BUNDLE_PATH", "vendor/bundle")],
         says: &[
             Says::once("frozen mode", Cause::LockMismatch),
             Says::once("the lockfile can't be updated", Cause::LockMismatch),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::mark::is_real_below;
-use super::receipt::{MadeFile, digest};
+use super::receipt::MadeFile;
 
 /// Most files that are listed one by one; what is beyond is moved to `rescued/` at cleanup, as work is.
 const FILES_MAX: usize = 20_000;
@@ -47,11 +47,8 @@ pub fn made(root: &Path, folders: &[String], appeared: &[PathBuf]) -> Made {
             continue;
         }
         bytes += meta.len();
-        if !meta.is_file() || made.files.len() >= FILES_MAX || bytes > BYTES_MAX {
-            continue;
-        }
-        if let Ok(sha256) = digest(&place) {
-            made.files.push(MadeFile { path, sha256 });
+        if made.files.len() < FILES_MAX && bytes <= BYTES_MAX {
+            made.files.extend(MadeFile::of(root, path));
         }
     }
     made.files.sort_by(|one, two| one.path.cmp(&two.path));

@@ -4,17 +4,20 @@
 //! what lies in the lane's dependency folders proves nothing.
 #![expect(clippy::disallowed_methods, reason = "writes the mark, removes half-made dependency folders")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::cause::named_in;
 use super::durable;
-use super::ecosystems::dependency_folders;
 use super::made::is_made_again;
-use super::plan::{ProvisionPlan, below};
+use super::plan::{ProvisionPlan, Step, below};
+use crate::ids::Generation;
+use crate::worktree::TreeState;
 
 /// Its name in the lane's folder of the run directory.
 const NAME: &str = "provision.in-progress";
@@ -24,9 +27,19 @@ const NAME: &str = "provision.in-progress";
 pub struct Mark {
     /// Number of the try.
     pub number: u32,
+    /// The leg's claim: what a person did since an older one is not omg's to remove.
+    pub generation: Option<Generation>,
+    /// What tells the tree from one that takes its place.
+    pub tree: u64,
     /// Dependency folders, by their path in the lane, that are omg's to remove: they were not there before
     /// the first try, or an earlier installation made them.
     pub ours: BTreeSet<String>,
+    /// Tracked files that differed from the commit before the first try, each with what it was.
+    pub changed: BTreeMap<PathBuf, String>,
+    /// What was checked out then.
+    pub head: String,
+    /// What git did not track then.
+    pub others: BTreeSet<PathBuf>,
 }
 
 /// Returns the mark in a lane's folder of the run directory; `None` where none is there. One that can't be
@@ -39,21 +52,61 @@ pub fn find(folder: &Path) -> Option<Mark> {
     }
 }
 
-/// Leaves the mark, durable on return. `made` are folders of an earlier installation's.
-pub fn set(
-    folder: &Path,
-    root: &Path,
-    plan: &ProvisionPlan,
-    number: u32,
-    made: &[PathBuf],
-) -> io::Result<Mark> {
-    let mut ours: BTreeSet<String> = find(folder).map(|mark| mark.ours).unwrap_or_default();
-    ours.extend(made.iter().map(|path| path.to_string_lossy().into_owned()));
-    let absent = |path: &String| fs::symlink_metadata(root.join(path)).is_err();
-    ours.extend(candidates(plan).into_iter().filter(absent));
-    let mark = Mark { number, ours };
-    durable::write(&folder.join(NAME), &serde_json::to_vec(&mark)?)?;
+/// A try that is about to begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning<'a> {
+    /// The lane's folder in the run directory.
+    pub folder: &'a Path,
+    /// The lane's root.
+    pub root: &'a Path,
+    /// What is run.
+    pub plan: &'a ProvisionPlan,
+    /// Number of the try.
+    pub number: u32,
+    /// The leg's claim.
+    pub generation: Option<Generation>,
+    /// Folders of an earlier installation's.
+    pub made: &'a [PathBuf],
+}
+
+/// Leaves the mark, durable on return. `now` is what the tree holds besides its commit; where an earlier try in
+/// the same tree came to no end, what it held before that counts.
+pub fn set(beginning: &Beginning<'_>, now: &TreeState) -> io::Result<Mark> {
+    let tree = fs::metadata(beginning.root)?.ino();
+    let earlier = of_tree(beginning.folder, beginning.root);
+    let mut ours: BTreeSet<String> = earlier.iter().flat_map(|mark| mark.ours.clone()).collect();
+    // Into the others a node may have put its own since.
+    let alone = beginning.made.iter().filter(|path| is_made_again(path));
+    ours.extend(alone.map(|path| path.to_string_lossy().into_owned()));
+    let absent = |path: &String| fs::symlink_metadata(beginning.root.join(path)).is_err();
+    ours.extend(whole(beginning.plan).into_iter().filter(absent));
+    let others =
+        || now.untracked.union(&now.ignored).filter(|path| path.to_str().is_some()).cloned().collect();
+    let (changed, head, others) = match earlier {
+        // What somebody did since an older leg is not the installer's.
+        Some(mark) if mark.generation != beginning.generation => (mark.changed, mark.head, others()),
+        Some(mark) => (mark.changed, mark.head, mark.others),
+        None => (now.changed.clone(), now.head.clone(), others()),
+    };
+    let (number, generation) = (beginning.number, beginning.generation);
+    let mark = Mark { number, generation, tree, ours, changed, head, others };
+    durable::write(&beginning.folder.join(NAME), &serde_json::to_vec(&mark)?)?;
     Ok(mark)
+}
+
+impl Mark {
+    /// Returns the folders that a try that finds this mark may remove: those it made itself, of an older leg's only
+    /// those that nobody puts work into.
+    pub fn removable(&self, generation: Option<Generation>) -> Vec<String> {
+        let same = self.generation.is_some() && self.generation == generation;
+        self.ours.iter().filter(|folder| same || is_made_again(Path::new(folder))).cloned().collect()
+    }
+}
+
+/// Returns the mark of an installation in this very tree.
+pub fn of_tree(folder: &Path, root: &Path) -> Option<Mark> {
+    let tree = fs::metadata(root).ok()?.ino();
+    find(folder).filter(|mark| mark.tree == tree)
 }
 
 /// Takes the mark away.
@@ -64,18 +117,22 @@ pub fn clear(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the folders that a plan may make: those of its rows; of any row where a person wrote the command.
-pub fn candidates(plan: &ProvisionPlan) -> BTreeSet<String> {
-    let of_rows = plan.steps.iter().flat_map(|step| {
-        step.row().into_iter().flat_map(|row| row.folders).map(|folder| below(&step.root, folder))
-    });
-    let opaque = plan.steps.iter().any(|step| step.row().is_none());
-    let of_any = plan
-        .roots
-        .iter()
-        .filter(|_| opaque)
-        .flat_map(|root| dependency_folders().into_iter().map(|folder| below(root, folder)));
-    of_rows.chain(of_any).collect()
+/// Returns the folders that a plan makes whole, by their path in the lane: those of its rows; of a command that a
+/// person wrote, of the rows whose tools it names those that only package managers write into.
+pub fn whole(plan: &ProvisionPlan) -> BTreeSet<String> {
+    let of_step = |step: &Step| -> Vec<String> {
+        let below_root = |folder: &&str| below(&step.root, folder);
+        match step.row() {
+            Some(row) => row.folders.iter().map(below_root).collect(),
+            None => {
+                let script = step.script();
+                let named = named_in(&script).flat_map(|row| row.folders);
+                let alone = named.filter(|folder| is_made_again(Path::new(folder)));
+                plan.roots.iter().flat_map(|root| alone.clone().map(|folder| below(root, folder))).collect()
+            }
+        }
+    };
+    plan.steps.iter().flat_map(of_step).collect()
 }
 
 /// Returns the folders below `root`, of those named, that are real ones and hold nothing that git tracks.
@@ -103,19 +160,6 @@ pub fn is_real_below(root: &Path, path: &Path) -> bool {
         at.push(name);
         fs::symlink_metadata(&at).is_ok_and(|meta| meta.is_dir())
     })
-}
-
-/// Returns the folders that a plan makes whole, by their path in the lane: of a command that a person wrote, those
-/// that only package managers write into.
-pub fn whole(plan: &ProvisionPlan) -> Vec<String> {
-    let of_rows = plan.steps.iter().flat_map(|step| {
-        step.row().into_iter().flat_map(|row| row.folders).map(|folder| below(&step.root, folder))
-    });
-    let of_rows: BTreeSet<String> = of_rows.collect();
-    candidates(plan)
-        .into_iter()
-        .filter(|folder| of_rows.contains(folder) || is_made_again(Path::new(folder)))
-        .collect()
 }
 
 /// Returns those of [`whole`] that are symbolic links: an install through one empties what it leads to (measured

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use super::ecosystem::{Alone, Ecosystem, Family, When};
 use super::ecosystems::ECOSYSTEMS;
@@ -78,6 +77,8 @@ pub struct ProvisionPlan {
     pub warnings: Vec<String>,
     /// The roots that were looked at, the lane's own (`""`) first.
     pub roots: Vec<String>,
+    /// Whether Node will be looking for packages: there is a `package.json`, and something is run.
+    pub is_node: bool,
     /// Whether no state of the lane can change it: the graph says that there is nothing to do.
     pub settled: bool,
 }
@@ -161,9 +162,10 @@ impl ProvisionPlan {
         self.steps.iter().filter_map(Step::row)
     }
 
-    /// Returns the programs that it can't do without, each with the root of its step.
-    pub fn tools(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.steps.iter().filter_map(|step| Some((step.row()?.tool, step.root.as_str())))
+    /// Returns the programs that it can't begin without, each with the root of its step. What comes after a
+    /// command that a person wrote may be put there by that.
+    pub fn tools_at_once(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.steps.iter().map_while(|step| Some((step.row()?.tool, step.root.as_str())))
     }
 }
 
@@ -189,6 +191,12 @@ pub fn roots_of(further: &[String]) -> Vec<String> {
 /// further roots `further`.
 pub fn plan(choice: &ProvisionChoice, further: &[String], seen: &Seen) -> ProvisionPlan {
     let roots = roots_of(further);
+    let is_node = roots.iter().any(|root| seen.files.contains_key(&below(root, "package.json")));
+    let plan = by_choice(choice, roots, seen);
+    ProvisionPlan { is_node: is_node && !plan.steps.is_empty(), ..plan }
+}
+
+fn by_choice(choice: &ProvisionChoice, roots: Vec<String>, seen: &Seen) -> ProvisionPlan {
     match choice {
         ProvisionChoice::Nothing => ProvisionPlan {
             reason: Some("`provision: none`".into()),
@@ -222,7 +230,15 @@ pub fn plan(choice: &ProvisionChoice, further: &[String], seen: &Seen) -> Provis
 const NOTHING_KNOWN: &str = "no marker file of a known tool";
 
 fn empty(rung: Rung, roots: Vec<String>) -> ProvisionPlan {
-    ProvisionPlan { rung, steps: Vec::new(), reason: None, warnings: Vec::new(), roots, settled: false }
+    ProvisionPlan {
+        rung,
+        steps: Vec::new(),
+        reason: None,
+        warnings: Vec::new(),
+        roots,
+        is_node: false,
+        settled: false,
+    }
 }
 
 /// The rungs below the graph's own word.
@@ -361,14 +377,6 @@ impl View<'_> {
         // A plain fetch would create the lockfile and make the lane dirty.
         has("Cargo.toml").then_some("Cargo.toml has no tracked Cargo.lock; cargo resolves when it builds")
     }
-}
-
-/// Returns whether a file, by its path in the lane, is of those whose content a plan rests on: it is
-/// probed in a root, or is a manifest of a row somewhere below one.
-pub fn is_input(plan: &ProvisionPlan, path: &str) -> bool {
-    let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
-    let in_modules = path.split('/').any(|part| part == "node_modules" || part == ".venv");
-    !in_modules && plan.rows().any(|row| row.manifests.contains(&name))
 }
 
 #[cfg(test)]

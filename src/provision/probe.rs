@@ -1,6 +1,7 @@
 //! Which files of a lane are looked at, and what speaks against installing there.
 #![expect(clippy::disallowed_methods, reason = "looks for folders that tools would find by mistake")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -39,6 +40,21 @@ pub fn at_base(provision: &Provision) -> Vec<String> {
     places.map(str::to_string).chain(names(provision)).collect()
 }
 
+/// Returns the lockfiles and manifests of every row in a lane's roots, absent ones too.
+pub fn locks_and_manifests(provision: &Provision) -> Vec<String> {
+    let names = ECOSYSTEMS.iter().flat_map(|row| row.locks.iter().chain(row.manifests));
+    let names: BTreeSet<&str> = names.copied().collect();
+    roots_of(&provision.roots).iter().flat_map(|root| names.iter().map(|name| below(root, name))).collect()
+}
+
+/// Returns the patterns of the manifests of a workspace's members.
+pub fn manifest_patterns(provision: &Provision) -> Vec<String> {
+    let manifests: BTreeSet<&str> = ECOSYSTEMS.iter().flat_map(|row| row.manifests).copied().collect();
+    let of_root =
+        |root: &String| manifests.iter().map(|name| below(root, &format!("**/{name}"))).collect::<Vec<_>>();
+    roots_of(&provision.roots).iter().flat_map(of_root).collect()
+}
+
 /// Returns the patterns of the tracked files that a fingerprint covers besides: manifests of a workspace's
 /// members, wherever they lie, and patches.
 pub fn patterns(provision: &Provision) -> Vec<String> {
@@ -46,9 +62,8 @@ pub fn patterns(provision: &Provision) -> Vec<String> {
         return Vec::new();
     }
     let mut patterns = names(provision);
+    patterns.extend(manifest_patterns(provision));
     for root in roots_of(&provision.roots) {
-        let manifests = ECOSYSTEMS.iter().flat_map(|row| row.manifests);
-        patterns.extend(manifests.map(|name| below(&root, &format!("**/{name}"))));
         patterns.extend(FOLDERS_OF_PATCHES.iter().map(|name| below(&root, &format!("{name}/**"))));
     }
     patterns.sort();
@@ -58,7 +73,7 @@ pub fn patterns(provision: &Provision) -> Vec<String> {
 
 /// Returns why something outside the lane would be used or changed in its place; `None` where nothing is seen.
 pub fn not_isolated(root: &Path, plan: &ProvisionPlan) -> Option<String> {
-    let is_node = plan.rows().any(|row| row.family == Family::Node);
+    let is_node = plan.is_node || plan.rows().any(|row| row.family == Family::Node);
     if let Some(above) = node_modules_above(root).filter(|_| is_node) {
         return Some(format!(
             "{} holds node_modules, in which Node looks too: the lane would seem complete",

@@ -10,15 +10,14 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-
 use super::durable;
 use super::fingerprint::{FileState, Inputs, fingerprint};
 use super::look::{Witness, still_whole};
 use super::plan::{ProvisionPlan, Rung};
-use crate::ids::{hex, sha256};
+use crate::ids::sha256;
+use crate::worktree::known_by;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// Name of the receipt in the lane's folder of the run directory.
 pub const NAME: &str = "receipt.json";
@@ -76,8 +75,21 @@ pub struct Installed {
 pub struct MadeFile {
     /// Its path in the lane.
     pub path: PathBuf,
-    /// SHA-256 of its content, lower-case hex.
+    /// By what its content is known again (`worktree::known_by`).
     pub sha256: String,
+}
+
+impl MadeFile {
+    /// Returns what is at `path` below `root`, a file or a symbolic link, as one that was made.
+    pub fn of(root: &Path, path: PathBuf) -> io::Result<MadeFile> {
+        let sha256 = known_by(&root.join(&path))?;
+        Ok(MadeFile { path, sha256 })
+    }
+
+    /// Returns whether it is as it was made.
+    pub fn is_as_made(&self, root: &Path) -> bool {
+        known_by(&root.join(&self.path)).is_ok_and(|now| now == self.sha256)
+    }
 }
 
 /// Whether a lane's receipt holds.
@@ -113,23 +125,9 @@ fn state(path: &Path) -> FileState {
         let target = fs::read_link(path).map(|target| target.to_string_lossy().into_owned());
         return target.map_or(FileState::Other, FileState::Link);
     }
-    match meta.is_file().then(|| digest(path)) {
+    match meta.is_file().then(|| known_by(path)) {
         Some(Ok(digest)) => FileState::Plain(digest),
         Some(Err(_)) | None => FileState::Other,
-    }
-}
-
-/// Returns the SHA-256 of a file, lower-case hex, without holding the file in memory.
-pub fn digest(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut chunk = vec![0; 1 << 16];
-    loop {
-        let read = file.read(&mut chunk)?;
-        if read == 0 {
-            return Ok(hex(&hash.finalize()));
-        }
-        hash.update(&chunk[..read]);
     }
 }
 

@@ -84,14 +84,17 @@ impl Versions {
         if let Some(known) = known.get(&identity) {
             return known.clone();
         }
-        let version = ask(path, words, asking, known.len()).await;
-        known.insert(identity, version.clone());
-        version
+        match ask(path, words, asking, known.len()).await {
+            Ok(version) => known.entry(identity).or_insert(version).clone(),
+            // It was not asked, or the act was ended: the next who needs it asks.
+            Err(untold) => untold,
+        }
     }
 }
 
-async fn ask(path: &Path, words: &[&str], asking: &Asking<'_>, number: usize) -> String {
-    let Some(job) = (asking.job)(number) else { return "not asked".into() };
+/// Returns what a program says, or how it failed to. Errors: it could not be asked.
+async fn ask(path: &Path, words: &[&str], asking: &Asking<'_>, number: usize) -> Result<String, String> {
+    let Some(job) = (asking.job)(number) else { return Err("not asked".into()) };
     let answer = asking.answers.with_extension(format!("{number}"));
     let mut environment = asking.environment.clone();
     environment.set("OMG_JOB", &job);
@@ -112,8 +115,8 @@ async fn ask(path: &Path, words: &[&str], asking: &Asking<'_>, number: usize) ->
     let started = asking.spawner.start(spec);
     match start_of(started.started).await {
         JobStart::Started { .. } => {}
-        JobStart::NotStarted { reason, .. } => return format!("not started: {reason}"),
-        JobStart::SupervisorLost => return "not asked".into(),
+        JobStart::NotStarted { reason, .. } => return Err(format!("not started: {reason}")),
+        JobStart::SupervisorLost => return Err("not asked".into()),
     }
     let mut ended = std::pin::pin!(end_of(started.ended));
     let deadline = asking.spawner.pauses().deadline(VERSION_TIME);
@@ -130,10 +133,11 @@ async fn ask(path: &Path, words: &[&str], asking: &Asking<'_>, number: usize) ->
     match end {
         JobEnd::Exited(exit) if exit.code == Some(0) => {
             let end = text.char_indices().nth(VERSION_BYTES).map_or(text.len(), |(at, _)| at);
-            text[..end].trim().to_string()
+            Ok(text[..end].trim().to_string())
         }
-        JobEnd::Exited(exit) => format!("exit {:?}", exit.code),
-        JobEnd::SupervisorLost => "not asked".into(),
+        JobEnd::Exited(exit) if exit.ended_by_us => Err("not asked".into()),
+        JobEnd::Exited(exit) => Ok(format!("exit {:?}", exit.code)),
+        JobEnd::SupervisorLost => Err("not asked".into()),
     }
 }
 

@@ -277,6 +277,7 @@ mod tests {
             provisioned: Default::default(),
             versions: Default::default(),
             shared: Default::default(),
+            hooks_paths: Default::default(),
             learned: "/nowhere".into(),
             lanes: Default::default(),
         });

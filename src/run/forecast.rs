@@ -57,7 +57,8 @@ pub fn forecast(
         Some(file) => executable.contains(&below(step_root, file)),
         None => find(tool, environment, root).is_some(),
     };
-    let missing = plan.tools().find(|(tool, step_root)| !is_there(tool, step_root)).map(|(tool, _)| tool);
+    let missing =
+        plan.tools_at_once().find(|(tool, step_root)| !is_there(tool, step_root)).map(|(tool, _)| tool);
     let unfit = match (missing, probe::not_isolated(root, &plan)) {
         (Some(tool), _) => {
             Some(Failure::new(Cause::ToolMissing, plan.display(), probe::tool_missing(tool, &plan)))

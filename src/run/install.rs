@@ -1,8 +1,8 @@
 //! One installation in a lane, from the mark that it began to what it left.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use super::perform::Stage;
 use crate::ids::IntentId;
@@ -11,9 +11,12 @@ use crate::provision::cause::Cause;
 use crate::provision::made::{Made, made};
 use crate::provision::mark;
 use crate::provision::plan::ProvisionPlan;
-use crate::provision::receipt::{self, MadeFile, Receipt};
+use crate::provision::receipt::{self, Receipt};
 use crate::schedule::Event;
 use crate::worktree::{Shared, TreeState, Worktrees};
+
+/// Most files that are hidden from git one by one: it compares every path with each.
+const HIDDEN_MAX: usize = 500;
 
 /// One installation, from its mark to what it left.
 pub(super) struct Installer<'a> {
@@ -45,9 +48,9 @@ impl Installer<'_> {
         let in_repository = repository.clone();
         let shared = stage.ask(move |worktrees| worktrees.shared(&in_repository)).await.map_err(unknown)?;
         stage.shared.borrow_mut().get_or_insert_with(|| shared.clone());
-        let marked = self.begin(number).await?;
         let before = self.tree_state().await?;
-        let earlier = self.unedited();
+        let earlier = self.unedited().await;
+        let marked = self.begin(number, &before).await?;
         let told = |line: &str| {
             stage.answer(Event::Provisioning { intent: self.intent.clone(), cmd: line.to_string() });
         };
@@ -64,7 +67,10 @@ impl Installer<'_> {
             return Err(self.failed(Cause::DiskFull, "no space is left where the lane is"));
         }
         let after = self.tree_state().await?;
-        let changed = changed(&before, &after);
+        if after.head != marked.head {
+            return Err(self.failed(Cause::TrackedChanged, "it changed what is checked out"));
+        }
+        let changed = changed(&marked.changed, &after.changed);
         if !changed.is_empty() {
             let names: Vec<String> = changed.iter().take(5).map(|path| path.display().to_string()).collect();
             let more =
@@ -72,34 +78,30 @@ impl Installer<'_> {
             let detail = format!("it changed files that git tracks: {}{more}", names.join(", "));
             return Err(self.failed(Cause::TrackedChanged, detail));
         }
-        let appeared = |now: &BTreeSet<PathBuf>, then: &BTreeSet<PathBuf>| -> Vec<PathBuf> {
-            now.difference(then).cloned().collect()
-        };
-        let untracked = appeared(&after.untracked, &before.untracked);
-        let mut others = appeared(&after.ignored, &before.ignored);
-        others.extend(untracked.iter().cloned());
-        others.extend(earlier);
-        let whole = mark::whole(self.plan).into_iter().filter(|folder| marked.ours.contains(folder));
+        let is_new = |path: &&PathBuf| !marked.others.contains(*path);
+        let untracked: Vec<PathBuf> = after.untracked.iter().filter(is_new).cloned().collect();
+        let ignored = after.ignored.iter().filter(is_new);
+        let others: Vec<PathBuf> = untracked.iter().chain(ignored).cloned().chain(earlier).collect();
+        let is_ours = |folder: &String| marked.ours.contains(folder) || self.made_before(folder);
+        let whole = mark::whole(self.plan).into_iter().filter(is_ours);
         let (root, folders): (_, Vec<String>) = (site.root.clone(), whole.collect());
         let left = tokio::task::spawn_blocking(move || made(&root, &folders, &others)).await;
         let left = left.map_err(|error| unknown(error.to_string()))?;
-        // What a command of the graph's makes may be meant to be committed.
-        let hidden: Vec<PathBuf> = match self.plan.steps.iter().all(|step| step.row().is_some()) {
-            true => untracked,
-            false => untracked
-                .into_iter()
-                .filter(|path| {
-                    left.folders.iter().any(|folder| path.starts_with(folder) || folder.starts_with(path))
-                })
-                .collect(),
-        };
+        // One by one: a node may put its own beside them. What a command of the graph's makes may be meant to be
+        // committed.
+        let is_ours = self.plan.steps.iter().all(|step| step.row().is_some());
+        let is_untracked =
+            |path: &PathBuf| untracked.iter().any(|new| path.starts_with(new) || new.starts_with(path));
+        let files = left.files.iter().map(|file| &file.path).filter(|_| is_ours).take(HIDDEN_MAX);
+        let hidden: Vec<PathBuf> =
+            left.folders.iter().chain(files).filter(|path| is_untracked(path)).cloned().collect();
         stage.exclude(site, &hidden).await;
         Ok((ran, left))
     }
 
     /// Takes the old receipt away and leaves the mark; where one is there, or the tree is not to be trusted,
     /// what is half-made goes first.
-    async fn begin(&self, number: u32) -> Result<mark::Mark, Failure> {
+    async fn begin(&self, number: u32, now: &TreeState) -> Result<mark::Mark, Failure> {
         let (site, plan) = (self.site, self.plan);
         let io = |error: std::io::Error| {
             let full = error.kind() == std::io::ErrorKind::StorageFull;
@@ -117,8 +119,9 @@ impl Installer<'_> {
         for link in links {
             mark::unlink(&site.root.join(link)).map_err(io)?;
         }
-        if let Some(half_made) = mark::find(&site.folder) {
-            let (root, names) = (site.root.clone(), half_made.ours.iter().cloned().collect::<Vec<_>>());
+        let generation = self.intent.generation();
+        if let Some(half_made) = mark::of_tree(&site.folder, &site.root) {
+            let (root, names) = (site.root.clone(), half_made.removable(generation));
             let inside: Vec<String> = names.iter().map(|name| format!("{name}/**")).collect();
             let asked = self.stage.ask(move |worktrees| worktrees.tracked(&root, &inside)).await;
             let tracked = asked.map_err(|detail| self.failed(Cause::Unknown, detail))?;
@@ -127,7 +130,9 @@ impl Installer<'_> {
             removed.map_err(|error| self.failed(Cause::Unknown, error.to_string()))?.map_err(io)?;
         }
         let made = self.before.map_or(&[][..], |receipt| &receipt.made);
-        let marked = mark::set(&site.folder, &site.root, plan, number, made).map_err(io)?;
+        let (folder, root) = (&site.folder, &site.root);
+        let beginning = mark::Beginning { folder, root, plan, number, generation, made };
+        let marked = mark::set(&beginning, now).map_err(io)?;
         receipt::withdraw(&site.receipt(), &site.git_dir).map_err(io)?;
         Ok(marked)
     }
@@ -151,14 +156,19 @@ impl Installer<'_> {
         asked.map_err(|detail| self.failed(Cause::Unknown, detail))
     }
 
+    fn made_before(&self, folder: &str) -> bool {
+        self.before.is_some_and(|before| before.made.iter().any(|made| made == Path::new(folder)))
+    }
+
     /// Returns the files of an earlier installation that are as it left them.
-    fn unedited(&self) -> Vec<PathBuf> {
-        let files =
-            self.before.map(|receipt| receipt::load_files(receipt, &self.site.folder)).unwrap_or_default();
-        let is_same = |file: &MadeFile| {
-            receipt::digest(&self.site.root.join(&file.path)).is_ok_and(|digest| digest == file.sha256)
-        };
-        files.into_iter().filter(is_same).map(|file| file.path).collect()
+    async fn unedited(&self) -> Vec<PathBuf> {
+        let Some(before) = self.before.filter(|before| before.files.is_some()) else { return Vec::new() };
+        let (before, folder, root) = (before.clone(), self.site.folder.clone(), self.site.root.clone());
+        let compared = tokio::task::spawn_blocking(move || {
+            let files = receipt::load_files(&before, &folder).into_iter();
+            files.filter(|file| file.is_as_made(&root)).map(|file| file.path).collect()
+        });
+        compared.await.unwrap_or_default()
     }
 
     /// Puts `core.hooksPath` back where the installation changed it, and names what else it changed for
@@ -168,17 +178,23 @@ impl Installer<'_> {
         let Some(repository) = stage.repository.clone() else { return };
         let in_repository = repository.clone();
         let Ok(after) = stage.ask(move |worktrees| worktrees.shared(&in_repository)).await else { return };
-        // Another lane's installer may have written while this one began, and will have it put back.
-        let original = stage.shared.borrow().clone().unwrap_or_default();
         let by = self.plan.display().unwrap_or_default();
-        if after.hooks_path != before.hooks_path && after.hooks_path != original.hooks_path {
-            let (now, then) = (after.hooks_path.clone(), original.hooks_path.clone());
+        // What installers of this leg wrote, for which another lane's may have begun before it was put back.
+        let is_written = |value: &Option<String>| stage.hooks_paths.borrow().contains(value);
+        let then = match is_written(&before.hooks_path) {
+            true => stage.shared.borrow().clone().unwrap_or_default().hooks_path,
+            false => before.hooks_path.clone(),
+        };
+        let is_new = after.hooks_path != before.hooks_path || is_written(&after.hooks_path);
+        if is_new && after.hooks_path != then {
+            stage.hooks_paths.borrow_mut().insert(after.hooks_path.clone());
+            let now = after.hooks_path.clone();
+            let original = then.clone();
             let put_back = move |worktrees: &dyn Worktrees| {
                 worktrees.put_back_hooks_path(&repository, now.as_deref(), then.as_deref())
             };
             let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "unset".into());
-            let was =
-                format!("core.hooksPath {} (it was {})", said(&after.hooks_path), said(&original.hooks_path));
+            let was = format!("core.hooksPath {} (it was {})", said(&after.hooks_path), said(&original));
             let note = match stage.ask(put_back).await {
                 Ok(true) => format!("`{by}` set {was} for every worktree; it was put back"),
                 Ok(false) => {
@@ -197,7 +213,7 @@ impl Installer<'_> {
 }
 
 /// Returns the tracked files that are not what they were.
-fn changed(before: &TreeState, after: &TreeState) -> BTreeSet<PathBuf> {
-    let names = before.changed.keys().chain(after.changed.keys());
-    names.filter(|path| before.changed.get(*path) != after.changed.get(*path)).cloned().collect()
+fn changed(before: &BTreeMap<PathBuf, String>, after: &BTreeMap<PathBuf, String>) -> BTreeSet<PathBuf> {
+    let names = before.keys().chain(after.keys());
+    names.filter(|path| before.get(*path) != after.get(*path)).cloned().collect()
 }

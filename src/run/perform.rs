@@ -61,6 +61,8 @@ pub struct Stage {
     pub versions: Versions,
     /// The file of how long installations took.
     pub learned: std::path::PathBuf,
+    /// Values of `core.hooksPath` that installers of this leg wrote.
+    pub hooks_paths: RefCell<BTreeSet<Option<String>>>,
     /// What all worktrees share, as it was before the leg's first installation.
     pub shared: RefCell<Option<Shared>>,
     /// The lanes that were made.
@@ -237,7 +239,7 @@ impl Stage {
         if let Some(reason) = self.not_overlaid(node) {
             return self.answer(Event::LaneStale { intent, reason, overlay_gone: true });
         }
-        if let Some(stale) = self.not_fit(node)
+        if let Some(stale) = self.not_fit(node).await
             && !(stale.tree_holds() && despite_inputs)
         {
             return self.answer(stale.told(intent));
@@ -308,7 +310,7 @@ impl Stage {
     }
 
     async fn verify(&self, intent: IntentId, node: NodeIx, attempt: u32) {
-        if let Some(stale) = self.not_fit(node) {
+        if let Some(stale) = self.not_fit(node).await {
             return self.answer(stale.told(intent));
         }
         if self.graph().node(node).check.verify.is_none() {

@@ -180,9 +180,12 @@ impl Stage {
                 });
             }
         }
-        let files = states(&site.root, &inputs);
+        let files = looked_at(&site.root, &inputs).await;
         let mut files_made = Vec::new();
-        let trusted = settings.skip_if.as_ref().filter(|path| site.root.join(path).exists());
+        // What omg itself began to install is looked at, not trusted.
+        let is_nobodys = mark::find(&site.folder).is_none()
+            && before.as_ref().is_none_or(|before| before.installed.is_empty());
+        let trusted = settings.skip_if.as_ref().filter(|path| is_nobodys && site.root.join(path).exists());
         let mut new = Receipt {
             cmd: plan.display(),
             exit_code: (!plan.steps.is_empty()).then_some(0),
@@ -205,10 +208,17 @@ impl Stage {
         } else if !plan.steps.is_empty() {
             let installer =
                 Installer { stage: self, site: &site, plan: &plan, before: before.as_ref(), intent, said };
-            let (ran, left) = installer.install(number, &|step| job("", step)).await?;
+            let installed = installer.install(number, &|step| job("", step)).await;
+            if let (Err(failure), Some(before), Some(sha256)) = (&installed, &before, &record.receipt)
+                && failure.verdict.cause == Cause::LockMismatch
+            {
+                // Who left manifest and lockfile at odds may mend it in what was installed before.
+                self.keep(lane, &plan, &before.tools, sha256, overlay.clone());
+            }
+            let (ran, left) = installed?;
             said.borrow_mut().extend(ran.remarks.clone());
             // What it read may have changed under it, and then nobody knows what was installed.
-            let after = states(&site.root, &inputs);
+            let after = looked_at(&site.root, &inputs).await;
             if after != files {
                 let changed = files.iter().find(|(name, state)| after.get(*name) != Some(*state));
                 let detail = format!(
@@ -341,10 +351,13 @@ impl Stage {
         let provision = self.graph().provision(lane).clone();
         let (Some(repository), base) = (self.repository.clone(), made.base.clone()) else { return false };
         let root = made.path.clone();
+        // Local files were copied in by omg.
+        let copied =
+            copy::ledger(&self.dir.lane(&self.graph().lane(lane).name)).ok().flatten().unwrap_or_default();
         let question = move |worktrees: &dyn Worktrees| {
-            let mut names: BTreeSet<String> = probe::names(&provision).into_iter().collect();
-            names.extend(worktrees.tracked(&root, &probe::patterns(&provision))?);
-            let names: Vec<String> = names.into_iter().collect();
+            let mut names: BTreeSet<String> = probe::locks_and_manifests(&provision).into_iter().collect();
+            names.extend(worktrees.tracked(&root, &probe::manifest_patterns(&provision))?);
+            let names: Vec<String> = names.into_iter().filter(|name| copied.get(name).is_none()).collect();
             let at_base = worktrees.files_at(&repository, &base, &names)?;
             let states = states(&root, &names);
             Ok(names.iter().any(|name| match (at_base.get(name), states.get(name)) {
@@ -358,28 +371,31 @@ impl Stage {
     }
 
     /// Returns why a lane's receipt does not hold now; `None` where it does, or there is no lane.
-    pub(super) fn not_fit(&self, node: NodeIx) -> Option<Staleness> {
+    pub(super) async fn not_fit(&self, node: NodeIx) -> Option<Staleness> {
         let lane = self.graph().node(node).lane?;
         let made = self.lanes.borrow()[lane.at()].clone()?;
         let missing = |reason: &str| Staleness { reason: reason.into(), of_inputs: false, whole: false };
-        let provisioned = self.provisioned.borrow();
-        let Some(in_leg) = provisioned.get(&lane) else { return Some(missing("its receipt is not there")) };
+        let in_leg = self.provisioned.borrow().get(&lane).cloned();
+        let Some(in_leg) = in_leg else { return Some(missing("its receipt is not there")) };
         let folder = self.dir.lane(&self.graph().lane(lane).name);
-        if mark::find(&folder).is_some() {
-            return Some(missing("an installation in it did not come to its end"));
-        }
-        let known = Known {
-            path: &folder.join(receipt::NAME),
-            sha256: Some(&in_leg.receipt),
-            root: &made.path,
-            plan: &in_leg.plan,
-            tools: &in_leg.tools,
-            overlay: in_leg.overlay.as_deref(),
-        };
-        match receipt::standing(&known) {
-            Standing::Fresh(_) => None,
-            Standing::Stale(staleness) => Some(staleness),
-            Standing::Missing(reason) => Some(missing(&reason)),
+        let looked = tokio::task::spawn_blocking(move || {
+            if mark::find(&folder).is_some() {
+                return Standing::Missing("an installation in it did not come to its end".into());
+            }
+            receipt::standing(&Known {
+                path: &folder.join(receipt::NAME),
+                sha256: Some(&in_leg.receipt),
+                root: &made.path,
+                plan: &in_leg.plan,
+                tools: &in_leg.tools,
+                overlay: in_leg.overlay.as_deref(),
+            })
+        });
+        match looked.await {
+            Ok(Standing::Fresh(_)) => None,
+            Ok(Standing::Stale(staleness)) => Some(staleness),
+            Ok(Standing::Missing(reason)) => Some(missing(&reason)),
+            Err(error) => Some(missing(&error.to_string())),
         }
     }
 
@@ -423,6 +439,12 @@ impl Stage {
     }
 }
 
+/// Returns what each of `names` is, looked at beside the loop.
+async fn looked_at(root: &Path, names: &[String]) -> BTreeMap<String, FileState> {
+    let (root, names) = (root.to_path_buf(), names.to_vec());
+    tokio::task::spawn_blocking(move || states(&root, &names)).await.unwrap_or_default()
+}
+
 /// Fails where something outside the lane would be used or changed in its place.
 fn isolated(site: &Site, plan: &ProvisionPlan) -> Result<(), Failure> {
     if let Some(reason) = probe::not_isolated(&site.root, plan) {
@@ -433,7 +455,7 @@ fn isolated(site: &Site, plan: &ProvisionPlan) -> Result<(), Failure> {
 
 /// Fails where a program that a step stands or falls with is not there.
 fn has_tools(site: &Site, plan: &ProvisionPlan) -> Result<(), Failure> {
-    for (tool, root) in plan.tools() {
+    for (tool, root) in plan.tools_at_once() {
         if find(tool, &site.environment, &site.root.join(root)).is_none() {
             let detail = probe::tool_missing(tool, plan);
             return Err(Failure::new(Cause::ToolMissing, plan.display(), detail));

@@ -86,7 +86,9 @@ pub fn installed(dir: &RunDir, lane: &LaneName, record: &LaneRecord) -> (Vec<Pat
     let files = receipt::load_files(&receipt, &dir.lane(lane))
         .into_iter()
         .map(|file| KnownFile { path: file.path, sha256: file.sha256 });
-    (receipt.made, files.collect())
+    let mut files: Vec<KnownFile> = files.collect();
+    files.sort_by(|one, two| one.path.cmp(&two.path));
+    (receipt.made, files)
 }
 
 /// Returns the policy for a lane at leg end.

@@ -33,7 +33,7 @@ impl Turn<'_> {
         let stopped = failure.ended_by_us && (self.state.stop.is_some() || self.state.halted);
         let own =
             !stopped && failure.edited && of_node.is_some_and(|node| self.waiting_in(ix, node).len() == 1);
-        // A node that left them at odds in an earlier attempt is to mend that; nobody else may begin there.
+        // A node whose earlier attempt left them at odds is to mend that; nobody else may begin there.
         let to_mend = !stopped && failure.edited && of_node.is_none() && self.mender_of(ix).is_some();
         let halted = of_node.is_some_and(|node| self.state.halted && !self.exempt(node));
         let again = !stopped && !own && !to_mend && !halted && self.may_try_again(ix, failure);
@@ -75,7 +75,8 @@ impl Turn<'_> {
 
     /// Returns the node that left manifest and lockfile of a lane at odds, where it will run again.
     fn mender_of(&self, lane: LaneIx) -> Option<NodeIx> {
-        let node = self.state.lane(lane).out_of_sync?;
+        let record = self.state.lane(lane);
+        let node = record.out_of_sync.or(record.last_writer)?;
         (self.state.node(node).phase == NodePhase::Waiting
             && nodes_needed(self.graph, self.state).contains(&node))
         .then_some(node)

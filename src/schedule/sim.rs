@@ -164,6 +164,8 @@ struct World {
     history: Vec<(Leg, Generation, Fact)>,
     owed: Vec<Owed>,
     stragglers: Vec<Event>,
+    /// Whether a leg is being opened.
+    starting: bool,
     /// Nodes that wait for their lane to be renewed.
     waiting: BTreeSet<NodeIx>,
     fit_lanes: BTreeSet<LaneIx>,
@@ -196,6 +198,7 @@ impl World {
             history: Vec::new(),
             owed: Vec::new(),
             stragglers: Vec::new(),
+            starting: false,
             waiting: BTreeSet::new(),
             fit_lanes: BTreeSet::new(),
             overlaid_lanes: BTreeSet::new(),
@@ -339,10 +342,17 @@ impl World {
                 let delivered = self.delivered.entry(ix).or_default();
                 *delivered = (*delivered).max(*attempt);
             }
-            Fact::AttemptFinished { node, attempt, intent, fault, next, delivered, .. } => {
+            Fact::AttemptFinished { node, attempt, intent, fault, next, delivered, exit_code, .. } => {
                 let ix = self.names.node(node).unwrap();
                 self.inside.remove(intent);
                 self.waiting.remove(&ix);
+                let was_done =
+                    !self.starting && *exit_code == Some(0) && self.graph.node(ix).check.verify.is_none();
+                let is_cut_short = fault.as_ref().is_some_and(|fault| fault.class == FaultClass::Interrupted);
+                assert!(
+                    !(was_done && is_cut_short),
+                    "{node} did what it should and would run again: {fault:?}"
+                );
                 if *delivered {
                     let seen = self.delivered.entry(ix).or_default();
                     *seen = (*seen).max(*attempt);
@@ -539,8 +549,6 @@ impl World {
                     return self.feed(Event::LaneFit { intent });
                 }
                 let outcome = match (trouble, self.dice.below(4)) {
-                    (true, 0) => VerifyOutcome::TimedOut,
-                    (true, 1) => VerifyOutcome::NotStarted("sim".into()),
                     (_, at) if is_plain || (at == 2 && trouble && self.graph.node(node).lane.is_some()) => {
                         self.waiting.insert(node);
                         return self.feed(Event::LaneStale {
@@ -549,6 +557,8 @@ impl World {
                             overlay_gone: false,
                         });
                     }
+                    (true, 0) => VerifyOutcome::TimedOut,
+                    (true, 1) => VerifyOutcome::NotStarted("sim".into()),
                     (true, _) => VerifyOutcome::Exited { code: Some(1), output_matches: true },
                     (false, _) => VerifyOutcome::Exited { code: Some(0), output_matches: true },
                 };
@@ -635,7 +645,10 @@ impl World {
             pid: 1,
             build: "sim".into(),
         };
+        // What a dead leg had ended itself may have ended with 0.
+        self.starting = true;
         self.feed(Event::LegStarted(Box::new(start)));
+        self.starting = false;
     }
 
     /// Runs one leg; returns what a killed one left on disk.

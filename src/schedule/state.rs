@@ -146,6 +146,8 @@ pub struct LaneRecord {
     pub renewals: u32,
     /// The hash of its receipt.
     pub receipt: Option<String>,
+    /// The node that wrote in it last.
+    pub last_writer: Option<NodeIx>,
     /// The node that left manifest and lockfile at odds.
     pub out_of_sync: Option<NodeIx>,
     /// Whether the next acquire sets a tree of before aside.
@@ -368,7 +370,7 @@ impl RunState {
                 } else if fault.class == FaultClass::LockfileOutOfSync {
                     // That node may try again in it; for all others it is stale.
                     record.phase = LanePhase::Ready;
-                    record.out_of_sync = node.or(record.out_of_sync);
+                    record.out_of_sync = node.or(record.out_of_sync).or(record.last_writer);
                 } else {
                     record.failures += 1;
                     record.phase = if *again { LanePhase::Bare } else { LanePhase::Broken(fault.clone()) };
@@ -532,7 +534,9 @@ impl RunState {
         if let Some(lane) = graph.node(node).lane {
             let record = &mut self.lanes[lane.at()];
             match graph.node(node).access {
-                crate::graph::model::Access::Write => record.writer = Some(node),
+                crate::graph::model::Access::Write => {
+                    (record.writer, record.last_writer) = (Some(node), Some(node))
+                }
                 crate::graph::model::Access::Read => record.readers += 1,
             }
         }

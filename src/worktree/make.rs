@@ -497,8 +497,12 @@ impl Act<'_> {
     fn hook(&self, lane: &LaneLock, tip: Option<&CommitId>) -> Result<(), AcquireFault> {
         let path = &self.request.path;
         let words = ["rev-parse", "--path-format=absolute", "--git-path", "hooks/post-checkout"];
-        let hook = self.git.at(self.repository.folder(), words).reading().path();
-        let hook = hook.map_err(|error| self.git(&error))?;
+        let hook = match self.git.at(self.repository.folder(), words).reading().path() {
+            Ok(hook) => hook,
+            // `core.hooksPath` may be no folder, /dev/null for one, and then there are no hooks.
+            Err(GitError::Failed { .. }) => return Ok(()),
+            Err(error) => return Err(self.git(&error)),
+        };
         let may_run = fs::metadata(&hook)
             .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0);
         if !may_run {

@@ -40,7 +40,7 @@ pub(crate) use observe::{
 pub use refusing::RefusingWorktrees;
 pub(crate) use retire::move_to;
 pub use shared::Shared;
-pub use sight::{CommittedFile, TreeState};
+pub use sight::{CommittedFile, TreeState, known_by};
 
 /// A repository as found from some folder.
 #[derive(Clone, Debug, PartialEq, Eq)]

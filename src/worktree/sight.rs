@@ -4,13 +4,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
 
 use super::git::{Git, GitError, items, path_of};
 use super::{Repository, WorktreeError};
 use crate::ids::CommitId;
-use crate::ids::sha256;
+use crate::ids::hex;
 
 /// A file as a commit has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +29,8 @@ pub fn tracked(git: &Git, root: &Path, patterns: &[String]) -> Result<BTreeSet<S
     if patterns.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let call = git.at(root, ["--glob-pathspecs", "ls-files", "-z", "--"]).reading().args(patterns);
+    let specs = patterns.iter().map(|pattern| format!(":(top,glob){pattern}"));
+    let call = git.at(root, ["ls-files", "-z", "--"]).reading().args(specs);
     let listed = call.output()?;
     Ok(items(&listed).map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
@@ -38,6 +41,8 @@ pub struct TreeState {
     /// Tracked files that differ from the commit, each with what it is now: git's two letters for it, and
     /// the SHA-256 of a plain file's content.
     pub changed: BTreeMap<PathBuf, String>,
+    /// What is checked out: the branch, and the commit.
+    pub head: String,
     /// Files and folders that git neither tracks nor ignores; a folder stands for all in it.
     pub untracked: BTreeSet<PathBuf>,
     /// Files and folders that git ignores; a folder stands for all in it.
@@ -47,7 +52,10 @@ pub struct TreeState {
 /// Returns what the checkout at `root` holds besides its commit.
 pub fn tree_state(git: &Git, root: &Path) -> Result<TreeState, WorktreeError> {
     let listing = git
-        .at(root, ["status", "--porcelain=v2", "-z", "--untracked-files=normal", "--ignored=matching"])
+        .at(
+            root,
+            ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--ignored=matching"],
+        )
         .args(["--ignore-submodules=all", "--no-renames"])
         .unblinded()
         .output()?;
@@ -66,6 +74,12 @@ pub fn tree_state(git: &Git, root: &Path) -> Result<TreeState, WorktreeError> {
                 let now = format!("unmerged {}", content(&root.join(&path)));
                 state.changed.insert(path, now);
             }
+            Some(b'#') => {
+                let line = String::from_utf8_lossy(item);
+                if line.starts_with("# branch.oid") || line.starts_with("# branch.head") {
+                    state.head.push_str(&line);
+                }
+            }
             Some(kind @ (b'?' | b'!')) => {
                 let path = item.get(2..).unwrap_or_default();
                 let path = path_of(path.strip_suffix(b"/").unwrap_or(path));
@@ -82,9 +96,28 @@ pub fn tree_state(git: &Git, root: &Path) -> Result<TreeState, WorktreeError> {
 }
 
 fn content(path: &Path) -> String {
-    let is_plain = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
-    let bytes = if is_plain { fs::read(path).ok() } else { None };
-    bytes.map_or_else(|| "-".into(), |bytes| sha256(&bytes))
+    known_by(path).unwrap_or_else(|_| "-".into())
+}
+
+/// Returns by what a file is known again: the SHA-256 of its content, lower-case hex; of a symbolic link, where it
+/// leads. Nothing is held in memory. Errors: it can't be read, or is neither.
+pub fn known_by(path: &Path) -> io::Result<String> {
+    let meta = fs::symlink_metadata(path)?;
+    if meta.is_symlink() {
+        return Ok(format!("link to {}", fs::read_link(path)?.display()));
+    }
+    if !meta.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut file = fs::File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok(hex(&hash.finalize())),
+            read => hash.update(&chunk[..read]),
+        }
+    }
 }
 
 /// Returns those of `names` that `commit` has as plain files, with their content.

@@ -81,9 +81,11 @@ pub(super) fn bundler(ground: &mut Ground) -> Result<(), Hole> {
         "" => PathBuf::from("vendor/bundle"),
         path => PathBuf::from(path),
     };
-    if home.is_absolute() || !ground.folder(&home)? {
+    // Gems of a shared home are not the lane's to be looked at.
+    if home.is_absolute() {
         return Ok(());
     }
+    let is_there = ground.folder(&home)?;
     let lock = outline::parse(&ground.text(Path::new("Gemfile.lock"))?.unwrap_or_default());
     let specs = lock.below.iter().filter(|section| section.key == "GEM").flat_map(|gem| gem.list("specs"));
     let mut gems: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -91,7 +93,7 @@ pub(super) fn bundler(ground: &mut Ground) -> Result<(), Hole> {
         gems.entry(&spec.key).or_default().push(spec.value.trim_matches(['(', ')']));
     }
     let mut folders: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for engine in ground.names(&home)? {
+    for engine in if is_there { ground.names(&home)? } else { Vec::new() } {
         for version in ground.names(&home.join(&engine))? {
             let gems = home.join(&engine).join(version).join("gems");
             folders.extend(ground.names(&gems)?.into_iter().map(|name| (name.clone(), gems.join(name))));
