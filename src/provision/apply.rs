@@ -127,18 +127,27 @@ pub struct Ran {
     pub remarks: Vec<String>,
 }
 
+/// Returns once `asked` says that the act is to end.
+async fn is_asked_to_end(asked: &dyn Fn() -> bool) {
+    while !asked() {
+        tokio::time::sleep(LOCK_TICK).await;
+    }
+}
+
 /// Who is told that a step begins, with its command.
 pub type Told<'a> = &'a dyn Fn(&str);
 
 /// Runs the steps of `plan` in a lane, and returns what proves that each did its work.
 ///
 /// `job` names each step's job and is told which one runs, so that it can be ended; where it names
-/// none, the act has been ended already and no further step begins. Errors: the step that failed.
+/// none, the act has been ended already and no further step begins. `asked` says whether it is to end. Errors: the
+/// step that failed.
 pub async fn run(
     plan: &ProvisionPlan,
     site: &Site,
     spawner: &dyn Spawner,
     job: &dyn Fn(usize) -> Option<String>,
+    asked: &dyn Fn() -> bool,
     told: Told<'_>,
 ) -> Result<Ran, Failure> {
     let ended = || Failure {
@@ -156,8 +165,7 @@ pub async fn run(
         };
         let _one = match place {
             Some(place) => {
-                let is_ended = || job(at).is_none();
-                let waiting = lock(place, site.timeout, spawner.pauses(), &is_ended);
+                let waiting = lock(place, site.timeout, spawner.pauses(), asked);
                 Some(waiting.await.map_err(|unlocked| match unlocked {
                     Unlocked::Ended => ended(),
                     Unlocked::TimeOver => Failure::new(
@@ -189,7 +197,17 @@ pub async fn run(
         spent += begun.elapsed();
         let output = written(&site.log(), from, SEARCHED_MAX);
         ran.remarks.extend(remarks(step, &output));
-        ran.installed.push(proved(plan, step, site, &output).await?);
+        let looking = proved(plan, step, site, &output);
+        let proof = tokio::select! {
+            biased;
+            proof = looking => proof?,
+            () = spawner.pauses().wait(&deadline) => {
+                let detail = format!("`{}` ended, and a look at what it left did not", step.display());
+                return Err(Failure::new(Cause::Timeout, Some(step.display()), detail));
+            }
+            () = is_asked_to_end(asked) => return Err(ended()),
+        };
+        ran.installed.push(proof);
     }
     Ok(ran)
 }
@@ -200,7 +218,13 @@ async fn done_already(step: &Step, site: &Site) -> Option<Installed> {
     let place = site.root.join(&step.root);
     let seen = tokio::task::spawn_blocking(move || look_at(row, &place)).await;
     let witnesses = seen.ok()?.ok()?;
-    Some(Installed { root: step.root.clone(), by: step.display(), folders: Vec::new(), witnesses })
+    Some(Installed {
+        root: step.root.clone(),
+        by: step.display(),
+        folders: Vec::new(),
+        witnesses,
+        products: Vec::new(),
+    })
 }
 
 /// Returns what proves that a step which ended with 0 did its work. Errors: it did not.
@@ -222,6 +246,7 @@ async fn proved(plan: &ProvisionPlan, step: &Step, site: &Site, output: &str) ->
             by: line,
             folders: here.collect(),
             witnesses: Vec::new(),
+            products: Vec::new(),
         });
     };
     let incomplete = |hole: String| failure(Cause::Incomplete, format!("`{line}` ended with 0, and {hole}"));
@@ -239,6 +264,7 @@ async fn proved(plan: &ProvisionPlan, step: &Step, site: &Site, output: &str) ->
         by: line,
         folders: folders.map(|folder| folder.to_string()).collect(),
         witnesses,
+        products: Vec::new(),
     })
 }
 
@@ -252,7 +278,24 @@ fn look_at(row: &Ecosystem, root: &Path) -> Result<Vec<Witness>, Hole> {
     if row.family == Family::Node && row.locks.iter().any(|lock| is_short(lock)) {
         return Ok(Vec::new());
     }
-    look(row.look, root)
+    let mut witnesses = look(row.look, root)?;
+    if row.family == Family::Node {
+        witnesses.extend(programs(root));
+    }
+    // A name that is no text has no place in a receipt; its neighbours prove as much.
+    witnesses.retain(|witness| witness.path.to_str().is_some());
+    Ok(witnesses)
+}
+
+/// Returns the links by which a lane's nodes call what was installed.
+fn programs(root: &Path) -> Vec<Witness> {
+    let folder = Path::new("node_modules/.bin");
+    let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+    let witness = |entry: fs::DirEntry| {
+        let size = entry.path().symlink_metadata().ok()?.len();
+        Some(Witness { path: folder.join(entry.file_name()), size })
+    };
+    entries.filter_map(witness).collect()
 }
 
 /// Returns what a step said that a person should know.

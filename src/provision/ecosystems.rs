@@ -45,6 +45,7 @@ const PYTHON_SETTINGS: &[&str] = &[".python-version", ".tool-versions", "pip.con
 const NPM_SAYS: &[Says] = &[
     Says::once("can only install packages when your package.json and", Cause::LockMismatch),
     Says::once("The `npm ci` command can only install with an existing", Cause::LockMismatch),
+    Says::once("EJSONPARSE", Cause::LockMismatch),
     Says::once("EBADENGINE", Cause::ToolMissing),
     Says::once("ESTRICTALLOWSCRIPTS", Cause::ScriptFailed),
     Says::again("npm error command failed", Cause::ScriptFailed),

@@ -39,7 +39,9 @@ pub fn add_excludes(folder: &Path, users: Option<&Path>, paths: &[String]) -> io
         Err(error) if error.kind() == ErrorKind::NotFound => BTreeSet::new(),
         Err(error) => return Err(error),
     };
-    let lines: BTreeSet<String> = before.into_iter().chain(paths.iter().map(|path| pattern(path))).collect();
+    // No pattern can stand for a name with a line break.
+    let paths = paths.iter().filter(|path| !path.contains(['\n', '\r']));
+    let lines: BTreeSet<String> = before.into_iter().chain(paths.map(|path| pattern(path))).collect();
     let mut bytes = users;
     if bytes.last().is_some_and(|last| *last != b'\n') {
         bytes.push(b'\n');

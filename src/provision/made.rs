@@ -33,7 +33,8 @@ pub fn made(root: &Path, folders: &[String], appeared: &[PathBuf]) -> Made {
     let mut bytes = 0;
     let mut queue: Vec<PathBuf> = appeared.to_vec();
     while let Some(path) = queue.pop() {
-        if is_made_again(&path) {
+        // A name that is no text has no place in a receipt.
+        if is_made_again(&path) || path.to_str().is_none() {
             continue;
         }
         let place = root.join(&path);

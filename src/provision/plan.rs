@@ -27,7 +27,9 @@ pub struct Seen {
 
 impl Seen {
     fn text(&self, name: &str) -> String {
-        self.files.get(name).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+        let bytes = self.files.get(name).map(Vec::as_slice).unwrap_or_default();
+        // Package managers read over a byte order mark.
+        String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)).into_owned()
     }
 }
 
@@ -174,6 +176,26 @@ pub fn below(root: &str, name: &str) -> String {
     if root.is_empty() { name.to_string() } else { format!("{root}/{name}") }
 }
 
+/// Returns the files in the lane that a list of requirements at `name` includes, or is constrained by.
+pub fn included(name: &str, text: &str) -> Vec<String> {
+    let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let of_line = |line: &str| {
+        let words = ["--requirement", "--constraint", "-r", "-c"];
+        let place = words.iter().find_map(|word| line.trim().strip_prefix(word))?;
+        let place = place.trim_start_matches('=').split(" #").next()?.trim();
+        let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+        for part in place.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => drop(parts.pop()?),
+                part => parts.push(part),
+            }
+        }
+        (!place.contains("://") && !place.starts_with('/')).then(|| parts.join("/"))
+    };
+    text.lines().filter_map(of_line).collect()
+}
+
 /// Returns the roots that are looked at: the lane's own, then those the graph names, each once.
 pub fn roots_of(further: &[String]) -> Vec<String> {
     let mut roots = vec![String::new()];
@@ -252,6 +274,10 @@ fn ladder(roots: Vec<String>, seen: &Seen) -> ProvisionPlan {
         plan.warnings.push(format!("{place} is not in the base commit, so it is not run"));
     }
     for root in roots {
+        let inside = format!("{root}/");
+        if !root.is_empty() && !seen.files.keys().any(|name| name.starts_with(&inside)) {
+            plan.warnings.push(format!("root `{root}` has no marker file of a known tool"));
+        }
         let detected = detect(&View { root: &root, seen }, &mut plan.warnings);
         plan.steps.extend(
             detected.into_iter().map(|row| Step { root: root.clone(), command: StepCommand::Ours(row) }),
@@ -340,17 +366,23 @@ impl View<'_> {
             }
             When::Tracked(names) => names.iter().all(|name| self.is_tracked(name)),
             When::Holds(name, text) => self.is_tracked(name) && self.text(name).contains(text),
+            // One that can't be read is the installer's to complain of.
+            When::NodeDependencies if self.has("package.json") && self.manifest().is_null() => true,
             When::NodeDependencies => {
                 let manifest = self.manifest();
                 ["dependencies", "devDependencies", "optionalDependencies"]
                     .iter()
                     .any(|key| manifest[*key].as_object().is_some_and(|entries| !entries.is_empty()))
             }
-            When::PythonProject => self
-                .text("pyproject.toml")
-                .parse::<toml::Table>()
-                .is_ok_and(|table| table.contains_key("project")),
+            When::PythonProject => {
+                let table = self.text("pyproject.toml").parse::<toml::Table>();
+                self.has("pyproject.toml") && table.map_or(true, |table| table.contains_key("project"))
+            }
         }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.seen.files.contains_key(&below(self.root, name))
     }
 
     fn manifest(&self) -> serde_json::Value {
@@ -367,15 +399,15 @@ impl View<'_> {
 
     /// Returns why a manifest that is there asks for nothing.
     fn why_nothing(&self) -> Option<&'static str> {
-        let has = |name: &str| self.seen.files.contains_key(&below(self.root, name));
-        if has("package.json") {
+        if self.has("package.json") {
             return Some("package.json has no dependencies");
         }
-        if has("pyproject.toml") {
+        if self.has("pyproject.toml") {
             return Some("pyproject.toml has no project table");
         }
         // A plain fetch would create the lockfile and make the lane dirty.
-        has("Cargo.toml").then_some("Cargo.toml has no tracked Cargo.lock; cargo resolves when it builds")
+        self.has("Cargo.toml")
+            .then_some("Cargo.toml has no tracked Cargo.lock; cargo resolves when it builds")
     }
 }
 
@@ -491,6 +523,12 @@ mod tests {
             };
             check(&files, Some(row.command), usize::from(row.unpinned));
         }
+    }
+
+    #[test]
+    fn lists_of_requirements_name_what_they_include() {
+        let text = "-r base.txt\n--constraint=../limits.txt # x\nsix==1\n-rother/more.txt\n-r https://x/y\n-r /etc/x\n-c ../../out";
+        assert_eq!(included("reqs/dev.txt", text), ["reqs/base.txt", "limits.txt", "reqs/other/more.txt"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which files of a lane are looked at, and what speaks against installing there.
 #![expect(clippy::disallowed_methods, reason = "looks for folders that tools would find by mistake")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use super::ecosystem::Family;
 use super::ecosystems::{ECOSYSTEMS, probed_names};
 use super::hints;
 use super::mark::{self, node_modules_above};
-use super::plan::{HOOK_PLACES, ProvisionPlan, below, roots_of};
+use super::plan::{self, HOOK_PLACES, ProvisionPlan, below, roots_of};
+use super::receipt;
 use crate::graph::model::{Provision, ProvisionChoice};
 
 /// Bytes of a manifest or lockfile that a plan looks into.
@@ -70,6 +71,23 @@ pub fn patterns(provision: &Provision) -> Vec<String> {
     patterns.dedup();
     patterns
 }
+
+/// Returns the files of a lane at `root` that lists of requirements among `files` include, each once.
+pub fn included(root: &Path, files: &BTreeMap<String, Vec<u8>>) -> BTreeSet<String> {
+    let is_list = |name: &&String| name.rsplit('/').next() == Some("requirements.txt");
+    let mut queue: Vec<String> = files.keys().filter(is_list).cloned().collect();
+    let mut found = BTreeSet::new();
+    while let Some(name) = queue.pop().filter(|_| found.len() < INCLUDED_MAX) {
+        let read = receipt::read_files(root, std::slice::from_ref(&name), MANIFEST_MAX);
+        let text =
+            read.get(&name).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default();
+        queue.extend(plan::included(&name, &text).into_iter().filter(|name| found.insert(name.clone())));
+    }
+    found
+}
+
+/// Most lists of requirements that are followed.
+const INCLUDED_MAX: usize = 100;
 
 /// Returns why something outside the lane would be used or changed in its place; `None` where nothing is seen.
 pub fn not_isolated(root: &Path, plan: &ProvisionPlan) -> Option<String> {

@@ -68,6 +68,9 @@ pub struct Installed {
     pub folders: Vec<String>,
     /// Files that prove it.
     pub witnesses: Vec<Witness>,
+    /// Some of what a command that a person wrote made: it is gone where all of it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub products: Vec<PathBuf>,
 }
 
 /// A file that an install made outside its folders.
@@ -122,7 +125,9 @@ pub fn states(root: &Path, names: &[String]) -> BTreeMap<String, FileState> {
 fn state(path: &Path) -> FileState {
     let Ok(meta) = fs::symlink_metadata(path) else { return FileState::Absent };
     if meta.is_symlink() {
-        let target = fs::read_link(path).map(|target| target.to_string_lossy().into_owned());
+        // What it leads to counts too, where that is a file.
+        let behind = fs::canonicalize(path).and_then(|path| known_by(&path)).unwrap_or_default();
+        let target = fs::read_link(path).map(|target| format!("{} {behind}", target.display()));
         return target.map_or(FileState::Other, FileState::Link);
     }
     match meta.is_file().then(|| known_by(path)) {
@@ -173,6 +178,9 @@ pub fn standing(known: &Known<'_>) -> Standing {
     if receipt.exit_code.is_some_and(|code| code != 0) {
         return missing("its receipt is of a failure");
     }
+    if !known.root.is_dir() {
+        return missing("its folder is gone");
+    }
     let broken = broken(&receipt, known.root);
     let files = states(known.root, &receipt.inputs);
     let inputs = Inputs { plan: known.plan, tools: known.tools, files: &files, overlay: known.overlay };
@@ -206,15 +214,31 @@ pub fn write_mirror(receipt: &Receipt, root: &Path, name: &str) -> io::Result<Ma
     });
     let bytes = format!("{line}\n").into_bytes();
     let path = root.join(name);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
+    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+    fs::create_dir_all(root).and_then(|()| make_real(root, folder))?;
     // A link there could lead out of the lane, so what is there goes first.
     if fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink()) {
         fs::remove_file(&path)?;
     }
     fs::write(&path, &bytes)?;
     Ok(MadeFile { path: PathBuf::from(name), sha256: sha256(&bytes) })
+}
+
+/// Makes the folders of `path` below `root`, through no link.
+fn make_real(root: &Path, path: &Path) -> io::Result<()> {
+    let mut at = root.to_path_buf();
+    for part in path.components() {
+        at.push(part);
+        match fs::symlink_metadata(&at) {
+            Ok(meta) if meta.is_dir() => {}
+            Ok(_) => {
+                let words = format!("{} is no folder of the lane's own", at.display());
+                return Err(io::Error::new(io::ErrorKind::NotADirectory, words));
+            }
+            Err(_) => fs::create_dir(&at)?,
+        }
+    }
+    Ok(())
 }
 
 /// Returns what of an installation is not as it was; `None` where all is.
@@ -228,6 +252,10 @@ fn broken(receipt: &Receipt, root: &Path) -> Option<String> {
         }
         if let Err(hole) = still_whole(&step_root, &installed.witnesses) {
             return Some(hole.to_string());
+        }
+        let is_gone = |path: &PathBuf| fs::symlink_metadata(root.join(path)).is_err();
+        if !installed.products.is_empty() && installed.products.iter().all(is_gone) {
+            return Some(format!("what `{}` made is gone", installed.by));
         }
     }
     let mirror = receipt.mirror.as_ref().filter(|name| !root.join(name).is_file())?;

@@ -15,6 +15,9 @@ use crate::provision::receipt::{self, Receipt};
 use crate::schedule::Event;
 use crate::worktree::{Shared, TreeState, Worktrees};
 
+/// How many of the files that a command made stand for all of them.
+const PRODUCTS_MAX: usize = 20;
+
 /// Most files that are hidden from git one by one: it compares every path with each.
 const HIDDEN_MAX: usize = 500;
 
@@ -54,9 +57,10 @@ impl Installer<'_> {
         let told = |line: &str| {
             stage.answer(Event::Provisioning { intent: self.intent.clone(), cmd: line.to_string() });
         };
-        let ran = apply::run(self.plan, site, &*stage.seams.spawner, job, &told).await;
+        let asked = || stage.is_ended(self.intent);
+        let ran = apply::run(self.plan, site, &*stage.seams.spawner, job, &asked, &told).await;
         self.look_after_shared(&shared).await;
-        let ran = match ran {
+        let mut ran = match ran {
             Ok(ran) => ran,
             Err(failure) => {
                 self.keep_what_was_not_touched(&failure);
@@ -96,6 +100,10 @@ impl Installer<'_> {
         let hidden: Vec<PathBuf> =
             left.folders.iter().chain(files).filter(|path| is_untracked(path)).cloned().collect();
         stage.exclude(site, &hidden).await;
+        for installed in ran.installed.iter_mut().filter(|installed| installed.witnesses.is_empty()) {
+            let products = left.files.iter().map(|file| file.path.clone());
+            installed.products = products.take(PRODUCTS_MAX).collect();
+        }
         Ok((ran, left))
     }
 

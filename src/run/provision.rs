@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::graph::model::{Piece, ProvisionChoice};
 use crate::ids::{IntentId, LaneIx, NodeIx, sha256};
 use crate::process::environment::Environment;
 use crate::provision::apply::{Failure, Site};
-use crate::provision::cause::Cause;
+use crate::provision::cause::{Cause, Verdict};
 use crate::provision::copy;
 use crate::provision::excludes;
 use crate::provision::fingerprint::{FileState, Inputs, fingerprint};
@@ -41,6 +42,16 @@ pub struct InLeg {
     pub receipt: String,
     /// What the overlay copied in, hashed.
     pub overlay: Option<String>,
+    /// The state of the lane's index when its tracked manifests were last listed.
+    pub index: Option<IndexState>,
+}
+
+/// What tells one state of an index from another: its size, and its time of change in seconds and nanoseconds.
+type IndexState = (u64, i64, i64);
+
+fn index_state(git_dir: &Path) -> Option<IndexState> {
+    let meta = std::fs::metadata(git_dir.join("index")).ok()?;
+    Some((meta.len(), meta.mtime(), meta.mtime_nsec()))
 }
 
 /// What was done.
@@ -133,6 +144,12 @@ impl Stage {
     ) -> Result<Done, Failure> {
         let settings = self.graph().provision(lane);
         let broken = |detail: String| Failure::new(Cause::Unknown, None, detail);
+        if !lane_made.path.is_dir() {
+            let detail = format!("the lane's folder {} is gone", lane_made.path.display());
+            let verdict = Verdict { cause: Cause::Unknown, again: false };
+            return Err(Failure { verdict, ..Failure::new(Cause::Unknown, None, detail) });
+        }
+        let index = index_state(&lane_made.git_dir);
         let (seen, inputs) = self.seen(lane, &lane_made.path).await.map_err(broken)?;
         let plan = plan(&settings.choice, &settings.roots, &seen);
         said.borrow_mut().extend(plan.warnings.clone());
@@ -172,7 +189,7 @@ impl Stage {
                 && self.versions.of(&plan, &asking).await == before.tools
             {
                 let sha256 = record.receipt.clone().unwrap_or_default();
-                self.keep(lane, &plan, &before.tools, &sha256, overlay);
+                self.keep(lane, index, &plan, &before.tools, &sha256, overlay);
                 return Ok(Done {
                     receipt: *receipt,
                     sha256,
@@ -213,7 +230,7 @@ impl Stage {
                 && failure.verdict.cause == Cause::LockMismatch
             {
                 // Who left manifest and lockfile at odds may mend it in what was installed before.
-                self.keep(lane, &plan, &before.tools, sha256, overlay.clone());
+                self.keep(lane, index, &plan, &before.tools, sha256, overlay.clone());
             }
             let (ran, left) = installed?;
             said.borrow_mut().extend(ran.remarks.clone());
@@ -252,7 +269,7 @@ impl Stage {
         new.files = receipt::save_files(&files_made, &site.folder).map_err(failed)?;
         let sha256 = receipt::save(&new, &site.receipt(), &site.git_dir).map_err(failed)?;
         mark::clear(&site.folder).map_err(failed)?;
-        self.keep(lane, &plan, &new.tools, &sha256, overlay);
+        self.keep(lane, index, &plan, &new.tools, &sha256, overlay);
         Ok(Done { receipt: new, sha256, skipped: None })
     }
 
@@ -276,13 +293,14 @@ impl Stage {
     fn keep(
         &self,
         lane: LaneIx,
+        index: Option<IndexState>,
         plan: &ProvisionPlan,
         tools: &BTreeMap<String, String>,
         receipt: &str,
         overlay: Option<String>,
     ) {
         let in_leg =
-            InLeg { plan: plan.clone(), tools: tools.clone(), receipt: receipt.to_string(), overlay };
+            InLeg { plan: plan.clone(), tools: tools.clone(), receipt: receipt.to_string(), overlay, index };
         self.provisioned.borrow_mut().insert(lane, in_leg);
     }
 
@@ -339,7 +357,8 @@ impl Stage {
             let of_others = at_base.into_iter().map(|(name, file)| (name, file.bytes)).collect();
             let hints = hints::hints(&of_others);
             let files = receipt::read_files(&place, &names, probe::MANIFEST_MAX);
-            let inputs: BTreeSet<String> = names.into_iter().chain(tracked.iter().cloned()).collect();
+            let mut inputs: BTreeSet<String> = names.into_iter().chain(tracked.iter().cloned()).collect();
+            inputs.extend(probe::included(&place, &files));
             Ok((Seen { files, tracked, hook, stray_hook, hints }, inputs.into_iter().collect()))
         };
         self.ask(question).await
@@ -378,24 +397,52 @@ impl Stage {
         let in_leg = self.provisioned.borrow().get(&lane).cloned();
         let Some(in_leg) = in_leg else { return Some(missing("its receipt is not there")) };
         let folder = self.dir.lane(&self.graph().lane(lane).name);
+        let provision = self.graph().provision(lane).clone();
+        let worktrees = Arc::clone(&self.seams.worktrees);
         let looked = tokio::task::spawn_blocking(move || {
             if mark::find(&folder).is_some() {
-                return Standing::Missing("an installation in it did not come to its end".into());
+                let why = "an installation in it did not come to its end";
+                return (Standing::Missing(why.into()), in_leg.index);
             }
-            receipt::standing(&Known {
+            let standing = receipt::standing(&Known {
                 path: &folder.join(receipt::NAME),
                 sha256: Some(&in_leg.receipt),
                 root: &made.path,
                 plan: &in_leg.plan,
                 tools: &in_leg.tools,
                 overlay: in_leg.overlay.as_deref(),
-            })
+            });
+            // A manifest that git tracks since is in no receipt; git is asked only where its index changed.
+            let index = index_state(&made.git_dir);
+            match standing {
+                Standing::Fresh(receipt) if index != in_leg.index => {
+                    let tracked = worktrees.tracked(&made.path, &probe::patterns(&provision));
+                    let known = |name: &String| receipt.inputs.contains(name);
+                    match tracked.unwrap_or_default().into_iter().find(|name| !known(name)) {
+                        Some(new) => {
+                            let reason = format!("{new} is there since it was provisioned");
+                            (
+                                Standing::Stale(Staleness { reason, of_inputs: true, whole: true }),
+                                in_leg.index,
+                            )
+                        }
+                        None => (Standing::Fresh(receipt), index),
+                    }
+                }
+                standing => (standing, in_leg.index),
+            }
         });
-        match looked.await {
-            Ok(Standing::Fresh(_)) => None,
-            Ok(Standing::Stale(staleness)) => Some(staleness),
-            Ok(Standing::Missing(reason)) => Some(missing(&reason)),
-            Err(error) => Some(missing(&error.to_string())),
+        let (standing, index) = match looked.await {
+            Ok(looked) => looked,
+            Err(error) => return Some(missing(&error.to_string())),
+        };
+        if let Some(in_leg) = self.provisioned.borrow_mut().get_mut(&lane) {
+            in_leg.index = index;
+        }
+        match standing {
+            Standing::Fresh(_) => None,
+            Standing::Stale(staleness) => Some(staleness),
+            Standing::Missing(reason) => Some(missing(&reason)),
         }
     }
 

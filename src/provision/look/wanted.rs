@@ -9,8 +9,8 @@ use toml::{Table, Value};
 use super::Hole;
 use super::tree::{Ground, plain};
 
-/// Deepest inclusion of one list of requirements in another.
-const INCLUDED_MAX: u32 = 20;
+/// Most lists of requirements that are read for one.
+const INCLUDED_MAX: usize = 100;
 
 /// A distribution's normal name, and its version where exactly one is asked for.
 pub(super) type Wanted = (String, Option<String>);
@@ -58,7 +58,7 @@ pub(super) fn any(ground: &Ground) -> Result<Vec<Wanted>, Hole> {
     }
     let mut wanted = Vec::new();
     if ground.leads_somewhere(Path::new("requirements.txt")) {
-        requirements(ground, Path::new("requirements.txt"), &mut wanted, 0)?;
+        requirements(ground, Path::new("requirements.txt"), &mut wanted)?;
         return Ok(wanted);
     }
     let manifest = ground.toml(Path::new("pyproject.toml"))?.unwrap_or_default();
@@ -215,33 +215,37 @@ fn direct(tool: Option<&Value>) -> BTreeSet<String> {
     names
 }
 
-/// A list of requirements and those that it includes.
-fn requirements(ground: &Ground, path: &Path, wanted: &mut Vec<Wanted>, depth: u32) -> Result<(), Hole> {
-    let Some(text) = ground.text(path)? else {
-        return Err(Hole::Missing { what: "a list of requirements".into(), path: path.into() });
-    };
-    for line in text.replace("\\\n", " ").replace("\\\r\n", " ").lines() {
-        // A `#` is part of an address unless a space stands before it.
-        let line = if line.trim_start().starts_with('#') { "" } else { line };
-        let line = line.split(" #").next().unwrap_or_default().trim();
-        let included = line.strip_prefix("--requirement").or_else(|| line.strip_prefix("-r"));
-        if let Some(included) = included {
-            let included = included.trim_start_matches('=').trim();
-            if depth < INCLUDED_MAX && !included.contains("://") {
+/// Adds what a list of requirements asks for, and what it includes, each file once.
+fn requirements(ground: &Ground, path: &Path, wanted: &mut Vec<Wanted>) -> Result<(), Hole> {
+    let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut queue = vec![path.to_path_buf()];
+    while let Some(path) = queue.pop() {
+        if seen.len() >= INCLUDED_MAX || !seen.insert(path.clone()) {
+            continue;
+        }
+        let Some(text) = ground.text(&path)? else {
+            return Err(Hole::Missing { what: "a list of requirements".into(), path });
+        };
+        for line in text.replace("\\\n", " ").replace("\\\r\n", " ").lines() {
+            // A `#` is part of an address unless a space stands before it.
+            let line = if line.trim_start().starts_with('#') { "" } else { line };
+            let line = line.split(" #").next().unwrap_or_default().trim();
+            let included = line.strip_prefix("--requirement").or_else(|| line.strip_prefix("-r"));
+            if let Some(included) = included {
+                let included = included.trim_start_matches('=').trim();
                 let folder = path.parent().unwrap_or(Path::new(""));
-                requirements(ground, &plain(&folder.join(included)), wanted, depth + 1)?;
+                queue.extend((!included.contains("://")).then(|| plain(&folder.join(included))));
+                continue;
             }
-            continue;
+            let editable = line.strip_prefix("--editable").or_else(|| line.strip_prefix("-e"));
+            if editable.is_some_and(|place| place.trim_start_matches('=').trim() == ".") || line == "." {
+                wanted.extend(own_name(ground)?.map(|name| (name, None)));
+                continue;
+            }
+            if !line.is_empty() && !line.starts_with('-') {
+                wanted.extend(requirement(line));
+            }
         }
-        let editable = line.strip_prefix("--editable").or_else(|| line.strip_prefix("-e"));
-        if editable.is_some_and(|place| place.trim_start_matches('=').trim() == ".") || line == "." {
-            wanted.extend(own_name(ground)?.map(|name| (name, None)));
-            continue;
-        }
-        if line.is_empty() || line.starts_with('-') {
-            continue;
-        }
-        wanted.extend(requirement(line));
     }
     Ok(())
 }
