@@ -356,8 +356,6 @@ async fn leg_inside(
         jobs: Default::default(),
         provisioned: Default::default(),
         versions: Default::default(),
-        shared: Default::default(),
-        hooks_paths: Default::default(),
         learned: settings.home.join("provision-times.json"),
         lanes: std::cell::RefCell::new(lanes),
     });

@@ -276,8 +276,6 @@ mod tests {
             jobs: Default::default(),
             provisioned: Default::default(),
             versions: Default::default(),
-            shared: Default::default(),
-            hooks_paths: Default::default(),
             learned: "/nowhere".into(),
             lanes: Default::default(),
         });

@@ -13,7 +13,7 @@ use crate::provision::mark;
 use crate::provision::plan::ProvisionPlan;
 use crate::provision::receipt::{self, Receipt};
 use crate::schedule::Event;
-use crate::worktree::{Shared, TreeState, Worktrees};
+use crate::worktree::{Installing, TreeState, Worktrees};
 
 /// How many of the files that a command made stand for all of them.
 const PRODUCTS_MAX: usize = 20;
@@ -44,13 +44,32 @@ impl Installer<'_> {
         number: u32,
         job: &dyn Fn(usize) -> Option<String>,
     ) -> Result<(Ran, Made), Failure> {
-        let (stage, site) = (self.stage, self.site);
+        let stage = self.stage;
         let unknown = |detail: String| self.failed(Cause::Unknown, detail);
         let repository =
             stage.repository.clone().ok_or_else(|| unknown("a lane without a repository".into()))?;
         let in_repository = repository.clone();
-        let shared = stage.ask(move |worktrees| worktrees.shared(&in_repository)).await.map_err(unknown)?;
-        stage.shared.borrow_mut().get_or_insert_with(|| shared.clone());
+        let begun = stage.ask(move |worktrees| worktrees.begin_install(&in_repository)).await;
+        let installing = begun.map_err(unknown)?;
+        self.tell_of_left_over(&installing);
+        let ended = self.install_between(number, job, &installing).await;
+        let end = move |worktrees: &dyn Worktrees| worktrees.end_install(&repository, installing);
+        if let Err(error) = stage.ask(end).await {
+            self.said
+                .borrow_mut()
+                .push(format!("the note of core.hooksPath could not be taken away: {error}"));
+        }
+        ended
+    }
+
+    async fn install_between(
+        &self,
+        number: u32,
+        job: &dyn Fn(usize) -> Option<String>,
+        installing: &Installing,
+    ) -> Result<(Ran, Made), Failure> {
+        let (stage, site) = (self.stage, self.site);
+        let unknown = |detail: String| self.failed(Cause::Unknown, detail);
         let before = self.tree_state().await?;
         let earlier = self.unedited().await;
         let marked = self.begin(number, &before).await?;
@@ -59,7 +78,7 @@ impl Installer<'_> {
         };
         let asked = || stage.is_ended(self.intent);
         let ran = apply::run(self.plan, site, &*stage.seams.spawner, job, &asked, &told).await;
-        self.look_after_shared(&shared).await;
+        self.look_after_shared(installing).await;
         let mut ran = match ran {
             Ok(ran) => ran,
             Err(failure) => {
@@ -179,25 +198,35 @@ impl Installer<'_> {
         compared.await.unwrap_or_default()
     }
 
+    /// Says what an installation that came to no end left for every worktree. It may be the user's by now.
+    fn tell_of_left_over(&self, installing: &Installing) {
+        let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "unset".into());
+        let Some(was) = &installing.left_over else { return };
+        let way = match was {
+            Some(was) => format!("git config core.hooksPath '{was}'"),
+            None => "git config --unset core.hooksPath".to_string(),
+        };
+        self.said.borrow_mut().push(format!(
+            "core.hooksPath is {} for every worktree, and was {} before an installation that came to no end; `{way}` puts it back",
+            said(&installing.before.hooks_path),
+            said(was)
+        ));
+    }
+
     /// Puts `core.hooksPath` back where the installation changed it, and names what else it changed for
     /// every worktree.
-    async fn look_after_shared(&self, before: &Shared) {
+    async fn look_after_shared(&self, installing: &Installing) {
         let stage = self.stage;
         let Some(repository) = stage.repository.clone() else { return };
         let in_repository = repository.clone();
         let Ok(after) = stage.ask(move |worktrees| worktrees.shared(&in_repository)).await else { return };
+        let before = &installing.before;
         let by = self.plan.display().unwrap_or_default();
-        // What installers of this leg wrote, for which another lane's may have begun before it was put back.
-        let is_written = |value: &Option<String>| stage.hooks_paths.borrow().contains(value);
-        let then = match is_written(&before.hooks_path) {
-            true => stage.shared.borrow().clone().unwrap_or_default().hooks_path,
-            false => before.hooks_path.clone(),
-        };
-        let is_new = after.hooks_path != before.hooks_path || is_written(&after.hooks_path);
+        // Among others, what it was when this one began may have been an installer's already.
+        let then = if installing.among_others { &installing.original } else { &before.hooks_path }.clone();
+        let is_new = after.hooks_path != before.hooks_path || installing.among_others;
         if is_new && after.hooks_path != then {
-            stage.hooks_paths.borrow_mut().insert(after.hooks_path.clone());
-            let now = after.hooks_path.clone();
-            let original = then.clone();
+            let (now, original) = (after.hooks_path.clone(), then.clone());
             let put_back = move |worktrees: &dyn Worktrees| {
                 worktrees.put_back_hooks_path(&repository, now.as_deref(), then.as_deref())
             };

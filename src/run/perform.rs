@@ -27,7 +27,7 @@ use crate::schedule::event::AcquiredLane;
 use crate::schedule::fault::{Exit, VerifyOutcome};
 use crate::schedule::state::{LaneRecord, MadeLane};
 use crate::schedule::{Action, Event, Fault, FaultClass};
-use crate::worktree::{AcquireClass, How, LaneHistory, LaneRequest, Repository, Shared};
+use crate::worktree::{AcquireClass, How, LaneHistory, LaneRequest, Repository};
 
 /// What the actuators of a leg work with.
 pub struct Stage {
@@ -61,10 +61,6 @@ pub struct Stage {
     pub versions: Versions,
     /// The file of how long installations took.
     pub learned: std::path::PathBuf,
-    /// Values of `core.hooksPath` that installers of this leg wrote.
-    pub hooks_paths: RefCell<BTreeSet<Option<String>>>,
-    /// What all worktrees share, as it was before the leg's first installation.
-    pub shared: RefCell<Option<Shared>>,
     /// The lanes that were made.
     pub lanes: RefCell<Vec<Option<MadeLane>>>,
 }

@@ -175,7 +175,8 @@ impl Stage {
         };
         let overlay = self.overlay_digest(lane);
         let before = receipt::load(&site.receipt(), record.receipt.as_deref());
-        if let Some(before) = before.as_ref().filter(|_| mark::find(&site.folder).is_none()) {
+        let is_comparable = |before: &&Receipt| mark::find(&site.folder).is_none() && before.inputs == inputs;
+        if let Some(before) = before.as_ref().filter(is_comparable) {
             let known = Known {
                 path: &site.receipt(),
                 sha256: record.receipt.as_deref(),

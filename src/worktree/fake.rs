@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::lane::LaneRequest;
 use super::{
-    AcquireFault, Acquired, CommittedFile, Footprint, How, NotInLanes, Obstacle, Repository, Room, Shared,
-    TreeState, WorktreeError, Worktrees,
+    AcquireFault, Acquired, CommittedFile, Footprint, How, Installing, NotInLanes, Obstacle, Repository,
+    Room, Shared, TreeState, WorktreeError, Worktrees,
 };
 use crate::ids::{CommitId, LaneName};
 
@@ -131,6 +131,20 @@ impl Worktrees for FakeWorktrees {
 
     fn shared(&self, _: &Repository) -> Result<Shared, WorktreeError> {
         Ok(Shared::default())
+    }
+
+    fn begin_install(&self, _: &Repository) -> Result<Installing, WorktreeError> {
+        Ok(Installing {
+            before: Shared::default(),
+            original: None,
+            among_others: false,
+            left_over: None,
+            held: None,
+        })
+    }
+
+    fn end_install(&self, _: &Repository, _: Installing) -> Result<(), WorktreeError> {
+        Ok(())
     }
 
     fn put_back_hooks_path(

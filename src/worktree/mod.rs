@@ -39,7 +39,7 @@ pub(crate) use observe::{
 };
 pub use refusing::RefusingWorktrees;
 pub(crate) use retire::move_to;
-pub use shared::Shared;
+pub use shared::{Installing, Shared};
 pub use sight::{CommittedFile, TreeState, known_by};
 
 /// A repository as found from some folder.
@@ -333,6 +333,12 @@ pub trait Worktrees: overlay::LocalFiles {
     /// Returns what all worktrees of the repository share and an installer can write.
     fn shared(&self, repository: &Repository) -> Result<Shared, WorktreeError>;
 
+    /// Begins an installation in one of its worktrees.
+    fn begin_install(&self, repository: &Repository) -> Result<Installing, WorktreeError>;
+
+    /// Ends it.
+    fn end_install(&self, repository: &Repository, installing: Installing) -> Result<(), WorktreeError>;
+
     /// Gives `core.hooksPath` back the value `before`, while it still holds `now`, and returns whether it did.
     fn put_back_hooks_path(
         &self,
@@ -450,6 +456,14 @@ impl Worktrees for GitWorktrees {
 
     fn shared(&self, repository: &Repository) -> Result<Shared, WorktreeError> {
         shared::shared(&self.git, &repository.common_dir)
+    }
+
+    fn begin_install(&self, repository: &Repository) -> Result<Installing, WorktreeError> {
+        shared::begin_install(&self.git, &repository.common_dir)
+    }
+
+    fn end_install(&self, repository: &Repository, installing: Installing) -> Result<(), WorktreeError> {
+        shared::end_install(&repository.common_dir, installing)
     }
 
     fn put_back_hooks_path(

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::{
-    AcquireClass, AcquireFault, Acquired, CommittedFile, Footprint, LaneRequest, NotInLanes, Obstacle,
-    Repository, Room, Shared, TreeState, WorktreeError, Worktrees,
+    AcquireClass, AcquireFault, Acquired, CommittedFile, Footprint, Installing, LaneRequest, NotInLanes,
+    Obstacle, Repository, Room, Shared, TreeState, WorktreeError, Worktrees,
 };
 use crate::ids::CommitId;
 
@@ -70,6 +70,14 @@ impl Worktrees for RefusingWorktrees {
 
     fn shared(&self, _: &Repository) -> Result<Shared, WorktreeError> {
         Err(WorktreeError::Refused { call: "Worktrees::shared" })
+    }
+
+    fn begin_install(&self, _: &Repository) -> Result<Installing, WorktreeError> {
+        Err(WorktreeError::Refused { call: "Worktrees::begin_install" })
+    }
+
+    fn end_install(&self, _: &Repository, _: Installing) -> Result<(), WorktreeError> {
+        Err(WorktreeError::Refused { call: "Worktrees::end_install" })
     }
 
     fn put_back_hooks_path(

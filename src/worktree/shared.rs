@@ -2,7 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "reads the shared configuration and hooks")]
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
 use super::git::{Git, GitError, items};
@@ -68,6 +69,73 @@ pub fn shared(git: &Git, common_dir: &Path) -> Result<Shared, WorktreeError> {
         }
     }
     Ok(shared)
+}
+
+/// An installation under way. As long as one is, in whatever process, `core.hooksPath` may be one that an
+/// installer put there; what it was before the first of them is in a file that all hold a lock on.
+#[derive(Debug)]
+pub struct Installing {
+    /// What the worktrees shared when it began.
+    pub before: Shared,
+    /// `core.hooksPath` before the first of those that are under way.
+    pub original: Option<String>,
+    /// Whether others were under way when it began.
+    pub among_others: bool,
+    /// What `core.hooksPath` was before an installation that came to no end, where it is another now.
+    pub left_over: Option<Option<String>>,
+    /// Held while it is under way; none where nothing stands behind it.
+    pub(super) held: Option<File>,
+}
+
+/// Where it is noted what `core.hooksPath` was.
+const NOTE: &str = "omg-hooks-path";
+
+/// Begins an installation: returns what the worktrees share now, and what was before others began.
+pub fn begin_install(git: &Git, common_dir: &Path) -> Result<Installing, WorktreeError> {
+    let io = |error: io::Error| WorktreeError::io(common_dir, &error);
+    let _lock = RepositoryLock::take(common_dir).map_err(io)?;
+    let before = shared(git, common_dir)?;
+    let place = common_dir.join(NOTE);
+    let mut held =
+        OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&place).map_err(io)?;
+    let alone = held.try_lock().is_ok();
+    let mut noted = String::new();
+    held.read_to_string(&mut noted).map_err(io)?;
+    let noted: Option<Option<String>> = serde_json::from_str(&noted).ok();
+    let mut installing = Installing {
+        original: before.hooks_path.clone(),
+        among_others: !alone,
+        left_over: None,
+        before,
+        held: None,
+    };
+    if alone {
+        installing.left_over = noted.filter(|noted| *noted != installing.before.hooks_path);
+        let text = serde_json::to_string(&installing.original).map_err(|error| io(error.into()))?;
+        held.set_len(0)
+            .and_then(|()| held.rewind())
+            .and_then(|()| held.write_all(text.as_bytes()))
+            .map_err(io)?;
+        held.unlock().map_err(io)?;
+    } else if let Some(noted) = noted {
+        installing.original = noted;
+    }
+    // Nobody begins or ends meanwhile: we hold the repository's lock.
+    held.lock_shared().map_err(io)?;
+    installing.held = Some(held);
+    Ok(installing)
+}
+
+/// Ends an installation: the last of those under way takes the note away.
+pub fn end_install(common_dir: &Path, installing: Installing) -> Result<(), WorktreeError> {
+    let io = |error: io::Error| WorktreeError::io(common_dir, &error);
+    let _lock = RepositoryLock::take(common_dir).map_err(io)?;
+    let Some(held) = installing.held else { return Ok(()) };
+    held.unlock().map_err(io)?;
+    if held.try_lock().is_ok() {
+        fs::remove_file(common_dir.join(NOTE)).map_err(io)?;
+    }
+    Ok(())
 }
 
 /// As git lists it.

@@ -4,13 +4,13 @@ use std::fs;
 
 use crate::support::{World, signal};
 
-const MANIFEST: &str = r#"{"name":"x","version":"1.0.0","dependencies":{"dep":"1.0.0"}}"#;
-const LOCK: &str = r#"{"name":"x","lockfileVersion":3,"packages":{"":{"name":"x","dependencies":{"dep":"1.0.0"}},"node_modules/dep":{"version":"1.0.0","integrity":"sha512-x"}}}"#;
-const FILES: &[(&str, &str)] =
+pub const MANIFEST: &str = r#"{"name":"x","version":"1.0.0","dependencies":{"dep":"1.0.0"}}"#;
+pub const LOCK: &str = r#"{"name":"x","lockfileVersion":3,"packages":{"":{"name":"x","dependencies":{"dep":"1.0.0"}},"node_modules/dep":{"version":"1.0.0","integrity":"sha512-x"}}}"#;
+pub const FILES: &[(&str, &str)] =
     &[("package.json", MANIFEST), ("package-lock.json", LOCK), (".gitignore", "node_modules\n")];
 
 /// What `npm ci` leaves behind.
-const INSTALL: &str = r#"rm -rf node_modules
+pub const INSTALL: &str = r#"rm -rf node_modules
 mkdir -p node_modules/dep node_modules/.bin
 printf '{"name":"dep","version":"1.0.0"}' > node_modules/dep/package.json
 printf '#!/bin/sh\necho tool ran\n' > node_modules/.bin/tool
@@ -19,7 +19,7 @@ printf '{"lockfileVersion":3,"packages":{"node_modules/dep":{"version":"1.0.0"}}
 "#;
 
 /// Its check of the manifest against the lockfile.
-const IN_SYNC: &str = r#"if grep -q '"other"' package.json && ! grep -q '"other"' package-lock.json; then
+pub const IN_SYNC: &str = r#"if grep -q '"other"' package.json && ! grep -q '"other"' package-lock.json; then
     echo 'npm error code EUSAGE'
     echo 'npm error `npm ci` can only install packages when your package.json and package-lock.json are in sync.'
     exit 1
@@ -33,7 +33,7 @@ fn world(does: &str) -> World {
     world
 }
 
-fn npm(world: &World, does: &str) {
+pub fn npm(world: &World, does: &str) {
     let log = world.path().join("npm.log");
     let log = log.display();
     world.tool(
@@ -42,13 +42,13 @@ fn npm(world: &World, does: &str) {
     );
 }
 
-fn calls(world: &World, word: &str) -> usize {
+pub fn calls(world: &World, word: &str) -> usize {
     let log = fs::read_to_string(world.path().join("npm.log")).unwrap_or_default();
     log.lines().filter(|line| line.ends_with(&format!(" {word}"))).count()
 }
 
 /// Runs a graph once more, as another run.
-fn again(world: &World, text: &str, id: &str) -> crate::support::Ended {
+pub fn again(world: &World, text: &str, id: &str) -> crate::support::Ended {
     world.omg(&["run", &world.graph(text), "--run-id", id])
 }
 

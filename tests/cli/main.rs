@@ -17,6 +17,7 @@ mod nodes;
 mod overlay;
 mod overlay_end;
 mod provisioning;
+mod renewals;
 mod resume;
 mod screens;
 mod select;
