@@ -122,6 +122,12 @@ fn closed_sets_are_named_whole() {
     for word in probed_names().into_iter().chain(HOOK_PLACES).chain(causes) {
         assert!(provisioning.contains(&format!("`{word}`")), "docs/provisioning.md does not name `{word}`");
     }
+    let covered =
+        provisioning.split_once("by their content:").and_then(|(_, rest)| rest.split_once("A copy lies"));
+    assert!(
+        covered.is_some_and(|(names, _)| !names.contains("&&")),
+        "a command stands among the names of files"
+    );
     for row in ECOSYSTEMS {
         let (name, line) = (format!("| {} |", row.name), format!("`{}`", row.command));
         assert!(provisioning.contains(&name), "docs/provisioning.md has no row `{name}`");

@@ -3,18 +3,17 @@
 use std::path::Path;
 
 use super::leg::BUILD;
-use super::plan::of_provisioning;
-use super::{Refusal, lint};
+use super::plan::{what_is_run, worth_knowing};
+use super::{Refusal, lint, start};
 use crate::graph::model::{Piece, Provision};
 use crate::graph::{Graph, Trust};
 use crate::ids::{CommitId, RunId};
-use crate::journal::RunDir;
 use crate::process::environment::Environment;
 use crate::provision::tools::find;
-use crate::run::forecast::forecast;
+use crate::run::forecast::{Forecast, forecast};
 use crate::settings::Settings;
 use crate::view::doctor::{Diagnosis, Finding, SCHEMA, State};
-use crate::worktree::{GitWorktrees, Repository, Worktrees};
+use crate::worktree::{GitWorktrees, Repository, WorktreeError, Worktrees};
 
 /// Returns what is found here: of the lanes of `graph`, or of a lane as any graph without `provision` would
 /// make it. Errors: the graph can't be read.
@@ -24,15 +23,23 @@ pub fn doctor(settings: &Settings, graph: Option<&Path>) -> Result<Diagnosis, Re
         None => None,
     };
     let worktrees = GitWorktrees::new(&settings.environment);
-    let mut findings = vec![git(settings), home(settings, &worktrees)];
-    let needs_lanes = graph.as_ref().is_none_or(|graph| !graph.lanes().is_empty());
+    let needs_lanes = graph.as_ref().is_some_and(|graph| !graph.lanes().is_empty());
+    let mut findings = vec![git(settings, needs_lanes), space("home", &settings.home, &worktrees)];
+    let lanes_at = start::worktree_root(settings, None, &RunId::from("doctor"));
+    if !lanes_at.starts_with(&settings.home) {
+        findings.push(space("lanes", &lanes_at, &worktrees));
+    }
     match worktrees.discover(&settings.folder) {
         Ok(repository) => {
-            findings.push(of_repository(&worktrees, &repository));
-            findings.extend(lanes(settings, &worktrees, &repository, graph.as_ref()));
+            let seen = of_repository(&worktrees, &repository, needs_lanes || graph.is_none());
+            let is_usable = seen.state != State::Wrong;
+            findings.push(seen);
+            if is_usable {
+                findings.extend(lanes(settings, &worktrees, &repository, graph.as_ref(), &lanes_at));
+            }
         }
         Err(error) => {
-            let state = if needs_lanes && graph.is_some() { State::Wrong } else { State::Note };
+            let state = if needs_lanes { State::Wrong } else { State::Note };
             let (detail, hint) = (error.to_string(), Some(error.hint().to_string()));
             findings.push(Finding { subject: "repository".into(), state, detail, hint });
         }
@@ -40,30 +47,31 @@ pub fn doctor(settings: &Settings, graph: Option<&Path>) -> Result<Diagnosis, Re
     Ok(Diagnosis { schema: SCHEMA, build: BUILD.into(), findings })
 }
 
-fn git(settings: &Settings) -> Finding {
+fn git(settings: &Settings, is_needed: bool) -> Finding {
     let subject = "git".to_string();
     match find("git", &settings.environment, &settings.folder) {
         Some(path) => Finding { subject, state: State::Ok, detail: path.display().to_string(), hint: None },
         None => Finding {
             subject,
-            state: State::Wrong,
+            state: if is_needed { State::Wrong } else { State::Note },
             detail: "it is not on the PATH; graphs without lanes run all the same".into(),
             hint: Some("install git".into()),
         },
     }
 }
 
-fn home(settings: &Settings, worktrees: &GitWorktrees) -> Finding {
-    let subject = "home".to_string();
-    let place = settings.home.display();
-    match worktrees.room(&settings.home) {
+fn space(subject: &str, at: &Path, worktrees: &GitWorktrees) -> Finding {
+    let subject = subject.to_string();
+    let place = at.display();
+    match worktrees.room(at) {
         Ok(room) => {
             let inodes =
                 if room.inodes == u64::MAX { "any number of".into() } else { room.inodes.to_string() };
             let detail = format!("{place}: {} MiB and {inodes} inodes are free", room.bytes >> 20);
             let enough = room.bytes > 1 << 30 && room.inodes > 50_000;
             let state = if enough { State::Ok } else { State::Wrong };
-            let hint = (!enough).then(|| "make room, or name another place with OMG_HOME".to_string());
+            let hint = (!enough)
+                .then(|| "make room, or name another place with OMG_HOME or `--worktree-root`".to_string());
             Finding { subject, state, detail, hint }
         }
         Err(error) => Finding {
@@ -75,7 +83,7 @@ fn home(settings: &Settings, worktrees: &GitWorktrees) -> Finding {
     }
 }
 
-fn of_repository(worktrees: &GitWorktrees, repository: &Repository) -> Finding {
+fn of_repository(worktrees: &GitWorktrees, repository: &Repository, is_needed: bool) -> Finding {
     let subject = "repository".to_string();
     let place = repository.folder().display().to_string();
     match worktrees.resolve(repository, "HEAD") {
@@ -92,7 +100,8 @@ fn of_repository(worktrees: &GitWorktrees, repository: &Repository) -> Finding {
         }
         Err(error) => {
             let hint = Some(error.hint().to_string());
-            Finding { subject, state: State::Wrong, detail: format!("{place}: {error}"), hint }
+            let state = if is_needed { State::Wrong } else { State::Note };
+            Finding { subject, state, detail: format!("{place}: {error}"), hint }
         }
     }
 }
@@ -103,18 +112,15 @@ fn lanes(
     worktrees: &GitWorktrees,
     repository: &Repository,
     graph: Option<&Graph>,
-) -> Vec<Finding> {
     // Where the lane of a run would lie: what is above it counts.
-    let root = RunDir::new(&settings.home, &RunId::from("doctor")).worktrees();
+    root: &Path,
+) -> Vec<Finding> {
     let of = |name: &str, provision: &Provision, base: &str, environment: &Environment| {
         let base: Result<CommitId, _> = worktrees.resolve(repository, base);
         let root = root.join("lane");
         let found =
             base.and_then(|base| forecast(worktrees, repository, &base, provision, &root, environment));
-        findings_of(
-            &format!("lane {name}"),
-            found.map(|found| (of_provisioning(&found, provision), found.unfit)),
-        )
+        findings_of(&format!("lane {name}"), provision, found)
     };
     let Some(graph) = graph else {
         let environment = settings.environment.for_child(&[]).for_lane(&[]);
@@ -135,30 +141,17 @@ fn lanes(
     graph.lane_ixs().flat_map(of_lane).collect()
 }
 
-fn findings_of<E: std::fmt::Display>(
-    subject: &str,
-    found: Result<(Vec<String>, Option<crate::provision::apply::Failure>), E>,
-) -> Vec<Finding> {
+fn findings_of(subject: &str, provision: &Provision, found: Result<Forecast, WorktreeError>) -> Vec<Finding> {
     let finding = |state, detail: String, hint| Finding { subject: subject.to_string(), state, detail, hint };
-    match found {
-        Ok((lines, unfit)) => {
-            let lines = lines.into_iter().filter(|line| !line.starts_with("missing: "));
-            let mut findings: Vec<Finding> = lines
-                .map(|line| {
-                    let state = if line.starts_with("provisioned") || line.starts_with("nothing to") {
-                        State::Ok
-                    } else {
-                        State::Note
-                    };
-                    finding(state, line, None)
-                })
-                .collect();
-            findings.extend(unfit.map(|failure| {
-                let hint = failure.verdict.cause.hint().map(str::to_string);
-                finding(State::Wrong, failure.detail, hint)
-            }));
-            findings
-        }
-        Err(error) => vec![finding(State::Wrong, error.to_string(), None)],
-    }
+    let forecast = match found {
+        Ok(forecast) => forecast,
+        Err(error) => return vec![finding(State::Wrong, error.to_string(), Some(error.hint().to_string()))],
+    };
+    let run = what_is_run(&forecast).into_iter().map(|line| finding(State::Ok, line, None));
+    let known = worth_knowing(&forecast, provision).into_iter().map(|line| finding(State::Note, line, None));
+    let unfit = forecast.unfit.iter().map(|failure| {
+        let hint = failure.verdict.cause.hint().map(str::to_string);
+        finding(State::Wrong, failure.detail.clone(), hint)
+    });
+    run.chain(known).chain(unfit).collect()
 }

@@ -40,7 +40,10 @@ pub fn describe(settings: &Settings, prepared: &Prepared) -> Result<Vec<String>,
                 &of_run.path_of(name),
                 &environment_of(settings, prepared, ix),
             )?;
-            lines.extend(of_provisioning(&forecast, provision).into_iter().map(|line| format!("  {line}")));
+            let missing = forecast.unfit.iter().map(|failure| format!("missing: {}", failure.with_way_out()));
+            let all = what_is_run(&forecast).into_iter().chain(missing);
+            let all = all.chain(worth_knowing(&forecast, provision));
+            lines.extend(all.map(|line| format!("  {line}")));
         }
     }
     for ix in launch_order(graph) {
@@ -56,28 +59,23 @@ fn environment_of(settings: &Settings, prepared: &Prepared, lane: LaneIx) -> Env
     place.of_provisioning(lane)
 }
 
-/// Returns what would be run to make a lane fit, why, and what is missing, one line each.
-pub fn of_provisioning(forecast: &Forecast, provision: &Provision) -> Vec<String> {
+/// Returns what would be run to make a lane fit, and why, one line each.
+pub fn what_is_run(forecast: &Forecast) -> Vec<String> {
     let plan = &forecast.plan;
-    let mut lines = Vec::new();
-    if let Some(path) = &provision.skip_if {
-        lines.push(format!("nothing is run where {path} is there already (`skip_if`)"));
+    if plan.steps.is_empty() {
+        return vec![format!("nothing to provision ({})", plan.reason.as_deref().unwrap_or("no command"))];
     }
-    match plan.steps.as_slice() {
-        [] => {
-            lines.push(format!("nothing to provision ({})", plan.reason.as_deref().unwrap_or("no command")))
-        }
-        steps => {
-            for step in steps {
-                lines.push(format!("provisioned with `{}` ({})", step.display(), why(plan.rung, step)));
-            }
-        }
-    }
-    if let Some(failure) = &forecast.unfit {
-        lines.push(format!("missing: {}", failure.with_way_out()));
-    }
-    lines.extend(plan.warnings.clone());
-    lines.extend(forecast.hints.iter().filter(|hint| !plan.warnings.contains(hint)).cloned());
+    let line = |step: &Step| format!("provisioned with `{}` ({})", step.display(), why(plan.rung, step));
+    plan.steps.iter().map(line).collect()
+}
+
+/// Returns what a person should know of that, one line each.
+pub fn worth_knowing(forecast: &Forecast, provision: &Provision) -> Vec<String> {
+    let trusted = provision.skip_if.iter();
+    let mut lines: Vec<String> =
+        trusted.map(|path| format!("nothing is run where {path} is there already (`skip_if`)")).collect();
+    lines.extend(forecast.plan.warnings.clone());
+    lines.extend(forecast.hints.iter().filter(|hint| !forecast.plan.warnings.contains(hint)).cloned());
     lines
 }
 

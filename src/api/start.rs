@@ -1,7 +1,7 @@
 //! `omg run`: from a graph file to the end of its first leg.
 #![expect(clippy::disallowed_methods, reason = "makes paths absolute")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use indexmap::IndexMap;
@@ -222,6 +222,15 @@ fn run_id(request: &RunRequest) -> Result<RunId, Refusal> {
     }
 }
 
+/// Returns the folder of a run's lanes: by flag, variable or file, else in the run's own.
+pub fn worktree_root(settings: &Settings, flag: Option<&Path>, run: &RunId) -> PathBuf {
+    let set = settings.variables.worktree_root.as_deref().or(settings.file.worktree_root.as_deref());
+    match flag.or(set) {
+        Some(root) => settings.folder.join(root).join(run.as_str()),
+        None => RunDir::new(&settings.home, run).worktrees(),
+    }
+}
+
 fn of_run(
     settings: &Settings,
     request: &RunRequest,
@@ -238,15 +247,7 @@ fn of_run(
             lane_bases.insert(lane.name.clone(), worktrees.resolve(repository, own)?);
         }
     }
-    let root = request
-        .worktree_root
-        .clone()
-        .or_else(|| settings.variables.worktree_root.clone())
-        .or_else(|| settings.file.worktree_root.clone());
-    let worktree_root = match root {
-        Some(root) => settings.folder.join(root).join(file.run_id.as_str()),
-        None => RunDir::new(&settings.home, &file.run_id).worktrees(),
-    };
+    let worktree_root = worktree_root(settings, request.worktree_root.as_deref(), &file.run_id);
     let branch_template = settings
         .variables
         .branch_template

@@ -609,6 +609,21 @@ fn other_managers_are_held_to_their_own_marks() {
             "mkdir -p obj; printf '{\"version\":3,\"targets\":{},\"libraries\":{},\"project\":{}}' > obj/project.assets.json; printf '{\"version\":2,\"success\":true}' > obj/project.nuget.cache",
             "dotnet restore --locked-mode",
         ),
+        (
+            "bundle",
+            &[
+                ("Gemfile.lock", "GEM\n  remote: r\n  specs:\n    rack (3.0.0)\n\nPLATFORMS\n  ruby\n"),
+                ("Gemfile", "gem 'rack'\n"),
+            ],
+            "mkdir -p vendor/bundle/ruby/3.3.0/gems/rack-3.0.0; echo x > vendor/bundle/ruby/3.3.0/gems/rack-3.0.0/rack.rb",
+            "bundle install",
+        ),
+        (
+            "mix",
+            &[("mix.lock", "%{\n  \"jason\": {:hex, :jason},\n}\n"), ("mix.exs", "x")],
+            "mkdir -p deps/jason; echo x > deps/jason/mix.exs",
+            "mix deps.get --check-locked",
+        ),
         ("deno", &[("deno.lock", "{}"), ("deno.json", "{}")], "true", "deno install --frozen"),
         (
             "git-lfs",
@@ -640,6 +655,16 @@ fn other_managers_are_held_to_their_own_marks() {
         world.shell(&format!("chmod +x {file} && git commit -q -a -m x"));
         again(&world, graph, "r2").expect(0);
     }
+}
+
+#[test]
+fn a_pointer_that_git_lfs_left_is_found() {
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12345\n";
+    let attributes = "*.bin filter=lfs diff=lfs merge=lfs -text\n";
+    let world = World::with(&[("a.bin", pointer), (".gitattributes", attributes)]);
+    world.tool("git-lfs", "echo 1");
+    world.run("name: x\nnodes: [{id: a, worktree: l, run: 'true'}]\n").expect(3);
+    assert_eq!(world.node("a")["fault"]["cause"], "incomplete");
 }
 
 #[test]
