@@ -166,6 +166,7 @@ impl Lane {
                 by: "npm ci".into(),
                 folders: vec!["node_modules".into()],
                 witnesses: look(Look::Npm, &root).unwrap_or_else(|hole| panic!("{hole}")),
+                products: Vec::new(),
             }],
             made: vec!["node_modules".into()],
             files: None,
