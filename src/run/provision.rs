@@ -156,122 +156,16 @@ impl Stage {
         let site = self.site(lane, number, lane_made);
         isolated(&site, &plan)?;
         has_tools(&site, &plan)?;
-        let job = |what: &str, step: usize| {
-            if self.is_ended(intent) {
-                return None;
-            }
-            let job = format!("{intent}.{what}{}", step + 1);
-            self.jobs.borrow_mut().insert(intent.clone(), job.clone());
-            Some(job)
-        };
         std::fs::create_dir_all(&site.folder).map_err(|error| broken(error.to_string()))?;
-        let answers = site.folder.join("versions.log");
-        let asking = Asking {
-            spawner: &*self.seams.spawner,
-            environment: &site.environment,
-            folder: &site.root,
-            answers: &answers,
-            job: &|number| job("version.", number),
-        };
-        let overlay = self.overlay_digest(lane);
         let before = receipt::load(&site.receipt(), record.receipt.as_deref());
-        let is_comparable = |before: &&Receipt| mark::find(&site.folder).is_none() && before.inputs == inputs;
-        if let Some(before) = before.as_ref().filter(is_comparable) {
-            let known = Known {
-                path: &site.receipt(),
-                sha256: record.receipt.as_deref(),
-                root: &site.root,
-                plan: &plan,
-                tools: &before.tools,
-                overlay: overlay.as_deref(),
-            };
-            // Programs are asked for their versions only where nothing else has changed.
-            if let Standing::Fresh(receipt) = receipt::standing(&known)
-                && self.versions.of(&plan, &asking).await == before.tools
-            {
-                let sha256 = record.receipt.clone().unwrap_or_default();
-                self.keep(lane, index, &plan, &before.tools, &sha256, overlay);
-                return Ok(Done {
-                    receipt: *receipt,
-                    sha256,
-                    skipped: Some("its receipt still holds".into()),
-                });
-            }
+        let overlay = self.overlay_digest(lane);
+        let stage = self;
+        let attempt =
+            Try { stage, intent, lane, record, said, site, plan, seen, inputs, index, overlay, before };
+        match attempt.still_holds().await {
+            Some(done) => Ok(done),
+            None => attempt.run(number).await,
         }
-        let files = looked_at(&site.root, &inputs).await;
-        let mut files_made = Vec::new();
-        // What omg itself began to install is looked at, not trusted.
-        let is_nobodys = mark::find(&site.folder).is_none()
-            && before.as_ref().is_none_or(|before| before.installed.is_empty());
-        let trusted = settings.skip_if.as_ref().filter(|path| is_nobodys && site.root.join(path).exists());
-        let mut new = Receipt {
-            cmd: plan.display(),
-            exit_code: (!plan.steps.is_empty()).then_some(0),
-            at: self.seams.clock.now(),
-            duration_ms: 0,
-            fingerprint: String::new(),
-            rung: plan.rung,
-            reason: plan.reason.clone(),
-            tools: BTreeMap::new(),
-            inputs: inputs.clone(),
-            installed: Vec::new(),
-            made: Vec::new(),
-            files: None,
-            mirror: settings.receipt_file.clone(),
-        };
-        if let Some(path) = trusted {
-            new.cmd = None;
-            new.exit_code = None;
-            new.reason = Some(format!("{path} is there, and `skip_if` trusts it"));
-        } else if !plan.steps.is_empty() {
-            let installer =
-                Installer { stage: self, site: &site, plan: &plan, before: before.as_ref(), intent, said };
-            let installed = installer.install(number, &|step| job("", step)).await;
-            if let (Err(failure), Some(before), Some(sha256)) = (&installed, &before, &record.receipt)
-                && failure.verdict.cause == Cause::LockMismatch
-            {
-                // Who left manifest and lockfile at odds may mend it in what was installed before.
-                self.keep(lane, index, &plan, &before.tools, sha256, overlay.clone());
-            }
-            let (ran, left) = installed?;
-            said.borrow_mut().extend(ran.remarks.clone());
-            // What it read may have changed under it, and then nobody knows what was installed.
-            let after = looked_at(&site.root, &inputs).await;
-            if after != files {
-                let changed = files.iter().find(|(name, state)| after.get(*name) != Some(*state));
-                let detail = format!(
-                    "{} changed while it was installed",
-                    changed.map_or("a file that it depends on", |(name, _)| name.as_str())
-                );
-                return Err(Failure::new(Cause::Unknown, plan.display(), detail));
-            }
-            new.installed = ran.installed;
-            new.made = left.folders;
-            files_made = left.files;
-            let end = self.seams.clock.now();
-            new.duration_ms = (end.as_millisecond() - new.at.as_millisecond()).max(0) as u64;
-            new.at = end;
-            learned::learn(&self.learned, &learned::key(&plan, &seen), new.duration_ms);
-        }
-        // Only now: an installer that misbehaves is met in its own time and with its own log.
-        new.tools = self.versions.of(&plan, &asking).await;
-        let facts = Inputs { plan: &plan, tools: &new.tools, files: &files, overlay: overlay.as_deref() };
-        new.fingerprint = fingerprint(&facts, &site.root.to_string_lossy());
-        let failed = |error: std::io::Error| {
-            let full = error.kind() == std::io::ErrorKind::StorageFull;
-            let cause = if full { Cause::DiskFull } else { Cause::Unknown };
-            Failure::new(cause, plan.display(), format!("its receipt could not be written: {error}"))
-        };
-        if let Some(mirror) = &settings.receipt_file {
-            let mirrored = self.mirror(&new, &site, mirror).await?;
-            files_made.retain(|file| file.path != mirrored.path);
-            files_made.push(mirrored);
-        }
-        new.files = receipt::save_files(&files_made, &site.folder).map_err(failed)?;
-        let sha256 = receipt::save(&new, &site.receipt(), &site.git_dir).map_err(failed)?;
-        mark::clear(&site.folder).map_err(failed)?;
-        self.keep(lane, index, &plan, &new.tools, &sha256, overlay);
-        Ok(Done { receipt: new, sha256, skipped: None })
     }
 
     /// Writes the mirror of a receipt into the tree. One that git tracks would be a promise to every later
@@ -289,20 +183,6 @@ impl Stage {
             receipt::write_mirror(receipt, &site.root, mirror).map_err(|error| failure(error.to_string()))?;
         self.exclude(site, &[PathBuf::from(mirror)]).await;
         Ok(made)
-    }
-
-    fn keep(
-        &self,
-        lane: LaneIx,
-        index: Option<IndexState>,
-        plan: &ProvisionPlan,
-        tools: &BTreeMap<String, String>,
-        receipt: &str,
-        overlay: Option<String>,
-    ) {
-        let in_leg =
-            InLeg { plan: plan.clone(), tools: tools.clone(), receipt: receipt.to_string(), overlay, index };
-        self.provisioned.borrow_mut().insert(lane, in_leg);
     }
 
     fn site(&self, lane: LaneIx, number: u32, made: &MadeLane) -> Site {
@@ -484,6 +364,180 @@ impl Stage {
         if let Err(error) = excluded {
             self.observer.warn(&format!("what was installed is not hidden from `git add`: {error}"));
         }
+    }
+}
+
+/// One try to make a lane fit, and what was seen before it.
+struct Try<'a> {
+    stage: &'a Stage,
+    intent: &'a IntentId,
+    lane: LaneIx,
+    record: &'a LaneRecord,
+    said: &'a RefCell<Vec<String>>,
+    site: Site,
+    plan: ProvisionPlan,
+    seen: Seen,
+    inputs: Vec<String>,
+    index: Option<IndexState>,
+    overlay: Option<String>,
+    /// The receipt of before, where it is the one that was written.
+    before: Option<Receipt>,
+}
+
+impl Try<'_> {
+    /// Returns what proves that nothing has to be run; `None` where something has.
+    async fn still_holds(&self) -> Option<Done> {
+        let before = self.before.as_ref()?;
+        if mark::find(&self.site.folder).is_some() || before.inputs != self.inputs {
+            return None;
+        }
+        let known = Known {
+            path: &self.site.receipt(),
+            sha256: self.record.receipt.as_deref(),
+            root: &self.site.root,
+            plan: &self.plan,
+            tools: &before.tools,
+            overlay: self.overlay.as_deref(),
+        };
+        let Standing::Fresh(receipt) = receipt::standing(&known) else { return None };
+        // Programs are asked for their versions only where nothing else has changed.
+        if self.versions().await != before.tools {
+            return None;
+        }
+        let sha256 = self.record.receipt.clone().unwrap_or_default();
+        self.keep(&before.tools, &sha256);
+        Some(Done { receipt: *receipt, sha256, skipped: Some("its receipt still holds".into()) })
+    }
+
+    /// Installs what there is to install, and leaves a receipt.
+    async fn run(&self, number: u32) -> Result<Done, Failure> {
+        let settings = self.stage.graph().provision(self.lane);
+        let files = looked_at(&self.site.root, &self.inputs).await;
+        let mut new = Receipt {
+            cmd: self.plan.display(),
+            exit_code: (!self.plan.steps.is_empty()).then_some(0),
+            at: self.stage.seams.clock.now(),
+            duration_ms: 0,
+            fingerprint: String::new(),
+            rung: self.plan.rung,
+            reason: self.plan.reason.clone(),
+            tools: BTreeMap::new(),
+            inputs: self.inputs.clone(),
+            installed: Vec::new(),
+            made: Vec::new(),
+            files: None,
+            mirror: settings.receipt_file.clone(),
+        };
+        let mut files_made = Vec::new();
+        // What omg itself began to install is looked at, not trusted.
+        let is_nobodys = mark::find(&self.site.folder).is_none()
+            && self.before.as_ref().is_none_or(|before| before.installed.is_empty());
+        let is_there = |path: &&String| is_nobodys && self.site.root.join(path).exists();
+        if let Some(path) = settings.skip_if.as_ref().filter(is_there) {
+            new.cmd = None;
+            new.exit_code = None;
+            new.reason = Some(format!("{path} is there, and `skip_if` trusts it"));
+        } else if !self.plan.steps.is_empty() {
+            files_made = self.install(number, &mut new, &files).await?;
+        }
+        // Only now: an installer that misbehaves is met in its own time and with its own log.
+        new.tools = self.versions().await;
+        let overlay = self.overlay.as_deref();
+        let facts = Inputs { plan: &self.plan, tools: &new.tools, files: &files, overlay };
+        new.fingerprint = fingerprint(&facts, &self.site.root.to_string_lossy());
+        if let Some(mirror) = &settings.receipt_file {
+            let mirrored = self.stage.mirror(&new, &self.site, mirror).await?;
+            files_made.retain(|file| file.path != mirrored.path);
+            files_made.push(mirrored);
+        }
+        let sha256 = self.seal(&mut new, &files_made).map_err(|error| {
+            let full = error.kind() == std::io::ErrorKind::StorageFull;
+            let cause = if full { Cause::DiskFull } else { Cause::Unknown };
+            Failure::new(cause, self.plan.display(), format!("its receipt could not be written: {error}"))
+        })?;
+        self.keep(&new.tools, &sha256);
+        Ok(Done { receipt: new, sha256, skipped: None })
+    }
+
+    /// Runs the steps and notes in the receipt what they left. Returns the files that they made.
+    async fn install(
+        &self,
+        number: u32,
+        new: &mut Receipt,
+        files: &BTreeMap<String, FileState>,
+    ) -> Result<Vec<MadeFile>, Failure> {
+        let installer = Installer {
+            stage: self.stage,
+            site: &self.site,
+            plan: &self.plan,
+            before: self.before.as_ref(),
+            intent: self.intent,
+            said: self.said,
+        };
+        let installed = installer.install(number, &|step| self.job("", step)).await;
+        if let (Err(failure), Some(before), Some(sha256)) = (&installed, &self.before, &self.record.receipt)
+            && failure.verdict.cause == Cause::LockMismatch
+        {
+            // Who left manifest and lockfile at odds may mend it in what was installed before.
+            self.keep(&before.tools, sha256);
+        }
+        let (ran, left) = installed?;
+        self.said.borrow_mut().extend(ran.remarks);
+        // What it read may have changed under it, and then nobody knows what was installed.
+        let after = looked_at(&self.site.root, &self.inputs).await;
+        if let Some((name, _)) = files.iter().find(|(name, state)| after.get(*name) != Some(*state)) {
+            let detail = format!("{name} changed while it was installed");
+            return Err(Failure::new(Cause::Unknown, self.plan.display(), detail));
+        }
+        let end = self.stage.seams.clock.now();
+        new.duration_ms = (end.as_millisecond() - new.at.as_millisecond()).max(0) as u64;
+        new.at = end;
+        new.installed = ran.installed;
+        new.made = left.folders;
+        learned::learn(&self.stage.learned, &learned::key(&self.plan, &self.seen), new.duration_ms);
+        Ok(left.files)
+    }
+
+    /// Writes the receipt, then takes the mark away. Returns the receipt's hash.
+    fn seal(&self, new: &mut Receipt, files_made: &[MadeFile]) -> std::io::Result<String> {
+        new.files = receipt::save_files(files_made, &self.site.folder)?;
+        let sha256 = receipt::save(new, &self.site.receipt(), &self.site.git_dir)?;
+        mark::clear(&self.site.folder)?;
+        Ok(sha256)
+    }
+
+    async fn versions(&self) -> BTreeMap<String, String> {
+        let answers = self.site.folder.join("versions.log");
+        let asking = Asking {
+            spawner: &*self.stage.seams.spawner,
+            environment: &self.site.environment,
+            folder: &self.site.root,
+            answers: &answers,
+            job: &|number| self.job("version.", number),
+        };
+        self.stage.versions.of(&self.plan, &asking).await
+    }
+
+    /// Names a job, so that it can be ended; `None` where the act is to end already.
+    fn job(&self, what: &str, step: usize) -> Option<String> {
+        if self.stage.is_ended(self.intent) {
+            return None;
+        }
+        let job = format!("{}.{what}{}", self.intent, step + 1);
+        self.stage.jobs.borrow_mut().insert(self.intent.clone(), job.clone());
+        Some(job)
+    }
+
+    /// Keeps what the lane is held against in this leg.
+    fn keep(&self, tools: &BTreeMap<String, String>, receipt: &str) {
+        let in_leg = InLeg {
+            plan: self.plan.clone(),
+            tools: tools.clone(),
+            receipt: receipt.to_string(),
+            overlay: self.overlay.clone(),
+            index: self.index,
+        };
+        self.stage.provisioned.borrow_mut().insert(self.lane, in_leg);
     }
 }
 
