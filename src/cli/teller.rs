@@ -261,6 +261,8 @@ impl Voice {
                     lines.push(ci::github_error(spot, &format!("node {node}"), &message));
                 }
             }
+            // Without a word of output there is no log to look into.
+            Fact::ProvisionFailed { again: false, log_tail, .. } if log_tail.is_empty() => {}
             Fact::ProvisionFailed { lane, again: false, log_tail, .. } => {
                 let said = log_tail.lines().map(str::to_string).collect();
                 lines.extend(self.fold(

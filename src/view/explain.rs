@@ -300,7 +300,9 @@ impl<'a> Fold<'a> {
         };
         let log = fault.filter(|fault| fault.class == FaultClass::WorkspaceProvisionFailed).and_then(|_| {
             let lane = self.graph.node(self.ix).lane?;
-            let name = format!("provision-{}.log", self.state.lane(lane).tries);
+            // What was known not to work was not tried.
+            let tries = Some(self.state.lane(lane).tries).filter(|tries| *tries > 0)?;
+            let name = format!("provision-{tries}.log");
             Some(self.dir.lane(&self.graph.lane(lane).name).join(name))
         });
         self.end(End { state: state.word(), at: Some(at), fault: fault.cloned(), log, why });
