@@ -133,7 +133,7 @@ pub const DISK_FULL: [&str; 4] = ["ENOSPC", "No space left on device", "os error
 
 /// The same, where a tool goes on and ends with 0: words that a test or a script would not print by itself.
 pub const DISK_FULL_BESIDE_SUCCESS: [&str; 4] =
-    ["TAR_ENTRY_ERROR ENOSPC", "o space left on device", "os error 28", "Disk quota exceeded"];
+    ["TAR_ENTRY_ERROR ENOSPC", "No space left on device", "os error 28", "Disk quota exceeded"];
 
 /// A limit of the system's that has the name of a full disk.
 const WATCHERS: &str = "System limit for number of file watchers";

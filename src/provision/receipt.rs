@@ -203,6 +203,12 @@ pub fn is_whole(receipt: &Receipt, root: &Path) -> bool {
     broken(receipt, root).is_none()
 }
 
+/// Returns whether something that is no mirror of a receipt stands at `name` in the tree at `root`.
+pub fn is_taken(root: &Path, name: &str) -> bool {
+    let Ok(bytes) = fs::read(root.join(name)) else { return root.join(name).exists() };
+    serde_json::from_slice::<serde_json::Value>(&bytes).map_or(true, |mirror| mirror["fingerprint"].is_null())
+}
+
 /// Writes the mirror of a receipt to `name` in the tree at `root`, and returns it as a file that was made.
 pub fn write_mirror(receipt: &Receipt, root: &Path, name: &str) -> io::Result<MadeFile> {
     let line = serde_json::json!({

@@ -1,4 +1,5 @@
 //! One installation in a lane, from the mark that it began to what it left.
+#![expect(clippy::disallowed_methods, reason = "asks what the user's checkout has")]
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -213,6 +214,17 @@ impl Installer<'_> {
         ));
     }
 
+    /// Returns whether a value of `core.hooksPath` makes sense in the user's own checkout: then an installer for a
+    /// lane is not who put it there, as far as anybody can tell.
+    fn may_be_the_users(&self, value: Option<&str>) -> bool {
+        let Some(value) = value else { return true };
+        if Path::new(value).starts_with(&self.site.root) {
+            return false;
+        }
+        let repository = self.stage.repository.as_ref();
+        repository.is_some_and(|repository| repository.folder().join(value).is_dir())
+    }
+
     /// Puts `core.hooksPath` back where the installation changed it, and names what else it changed for
     /// every worktree.
     async fn look_after_shared(&self, installing: &Installing) {
@@ -225,7 +237,9 @@ impl Installer<'_> {
         // Among others, what it was when this one began may have been an installer's already.
         let then = if installing.among_others { &installing.original } else { &before.hooks_path }.clone();
         let is_new = after.hooks_path != before.hooks_path || installing.among_others;
-        if is_new && after.hooks_path != then {
+        let is_other = is_new && after.hooks_path != then;
+        let is_named = is_other && self.may_be_the_users(after.hooks_path.as_deref());
+        if is_other && !is_named {
             let (now, original) = (after.hooks_path.clone(), then.clone());
             let put_back = move |worktrees: &dyn Worktrees| {
                 worktrees.put_back_hooks_path(&repository, now.as_deref(), then.as_deref())
@@ -243,7 +257,11 @@ impl Installer<'_> {
             };
             self.said.borrow_mut().push(note);
         }
-        let changes = after.changes_since(before).into_iter();
+        let mut changes = after.changes_since(before);
+        if is_named {
+            changes.push("core.hooksPath".into());
+        }
+        let changes = changes.into_iter();
         let notes = changes.map(|change| format!("while `{by}` ran, {change} changed for every worktree"));
         self.said.borrow_mut().extend(notes);
     }

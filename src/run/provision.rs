@@ -86,7 +86,7 @@ impl Stage {
                 .await;
             let Ok(forecast) = asked else { continue };
             if let Some(failure) = forecast.unfit.filter(|_| !self.path_depends_on_lane()) {
-                unfit.push((lane, told(failure, false)));
+                unfit.push((lane, told(failure, false, false)));
             }
             took.extend(known.get(&forecast.key).map(|ms| (lane, *ms)));
         }
@@ -102,7 +102,7 @@ impl Stage {
     pub(super) async fn provision(&self, intent: IntentId, lane: LaneIx, number: u32, record: LaneRecord) {
         let Some(made) = self.lanes.borrow()[lane.at()].clone() else {
             let failure = Failure::new(Cause::Unknown, None, "the lane is not made");
-            return self.answer(Event::NotProvisioned { intent, failure: told(failure, false) });
+            return self.answer(Event::NotProvisioned { intent, failure: told(failure, false, false) });
         };
         let said = RefCell::default();
         let outcome = self.try_to_provision(&intent, lane, number, &record, &made, &said).await;
@@ -128,7 +128,9 @@ impl Stage {
             Err(failure) => {
                 let edited =
                     failure.verdict.cause == Cause::LockMismatch && self.edited_since_base(lane, &made).await;
-                Event::NotProvisioned { intent, failure: told(failure, edited) }
+                let receipt = self.dir.lane(&self.graph().lane(lane).name).join(receipt::NAME);
+                let kept = edited && receipt.exists();
+                Event::NotProvisioned { intent, failure: told(failure, edited, kept) }
             }
         });
     }
@@ -179,8 +181,12 @@ impl Stage {
                 format!("`receipt_file` {mirror} is tracked by git, so each new lane would have one");
             return Err(Failure::new(Cause::TrackedChanged, receipt.cmd.clone(), detail));
         }
-        let made =
-            receipt::write_mirror(receipt, &site.root, mirror).map_err(|error| failure(error.to_string()))?;
+        let refused = |detail: String| Failure::new(Cause::NotIsolated, receipt.cmd.clone(), detail);
+        if receipt::is_taken(&site.root, mirror) {
+            return Err(refused(format!("`receipt_file` {mirror} would replace a file that is there")));
+        }
+        let made = receipt::write_mirror(receipt, &site.root, mirror);
+        let made = made.map_err(|error| refused(error.to_string()))?;
         self.exclude(site, &[PathBuf::from(mirror)]).await;
         Ok(made)
     }
@@ -281,6 +287,9 @@ impl Stage {
         let provision = self.graph().provision(lane).clone();
         let worktrees = Arc::clone(&self.seams.worktrees);
         let looked = tokio::task::spawn_blocking(move || {
+            if !is_the_lane(&made.path, &made.git_dir) {
+                return (Standing::Missing("its folder is not the lane's any more".into()), in_leg.index);
+            }
             if mark::find(&folder).is_some() {
                 let why = "an installation in it did not come to its end";
                 return (Standing::Missing(why.into()), in_leg.index);
@@ -541,6 +550,15 @@ impl Try<'_> {
     }
 }
 
+/// Returns whether the folder at `path` is the worktree whose own git folder is `git_dir`.
+fn is_the_lane(path: &Path, git_dir: &Path) -> bool {
+    let is_folder = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+    let named = std::fs::read_to_string(path.join(".git")).unwrap_or_default();
+    let Some(named) = named.trim_end().strip_prefix("gitdir: ").filter(|_| is_folder) else { return false };
+    let real = |place: &Path| std::fs::canonicalize(place).ok();
+    real(&path.join(named)).is_some_and(|named| Some(named) == real(git_dir))
+}
+
 /// Returns what each of `names` is, looked at beside the loop.
 async fn looked_at(root: &Path, names: &[String]) -> BTreeMap<String, FileState> {
     let (root, names) = (root.to_path_buf(), names.to_vec());
@@ -567,7 +585,7 @@ fn has_tools(site: &Site, plan: &ProvisionPlan) -> Result<(), Failure> {
 }
 
 /// Returns a failure as the scheduler takes it.
-pub(super) fn told(failure: Failure, edited: bool) -> ProvisionFailure {
+pub(super) fn told(failure: Failure, edited: bool, kept: bool) -> ProvisionFailure {
     let detail = if edited { failure.detail.clone() } else { failure.with_way_out() };
     ProvisionFailure {
         cmd: failure.cmd,
@@ -578,6 +596,7 @@ pub(super) fn told(failure: Failure, edited: bool) -> ProvisionFailure {
         may_differ: failure.verdict.again,
         ended_by_us: failure.ended_by_us,
         edited,
+        kept,
     }
 }
 

@@ -198,6 +198,8 @@ pub struct ProvisionFailure {
     pub ended_by_us: bool,
     /// Whether manifest and lockfile are at odds, and a node changed one of them.
     pub edited: bool,
+    /// Whether what was installed before is as it was.
+    pub kept: bool,
 }
 
 /// A timer, by what it is for. One of an act that is over means nothing.

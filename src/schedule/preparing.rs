@@ -34,7 +34,8 @@ impl Turn<'_> {
         let own =
             !stopped && failure.edited && of_node.is_some_and(|node| self.waiting_in(ix, node).len() == 1);
         // A node whose earlier attempt left them at odds is to mend that; nobody else may begin there.
-        let to_mend = !stopped && failure.edited && of_node.is_none() && self.mender_of(ix).is_some();
+        let mender = self.mender_of(ix).filter(|_| !stopped && failure.edited && of_node.is_none());
+        let to_mend = mender.is_some() && failure.kept;
         let halted = of_node.is_some_and(|node| self.state.halted && !self.exempt(node));
         let again = !stopped && !own && !to_mend && !halted && self.may_try_again(ix, failure);
         let fault = if stopped {
@@ -57,8 +58,16 @@ impl Turn<'_> {
                     self.block_lane(ix, &fault)?;
                 }
             }
-            None if !again && !stopped && !to_mend => self.block_lane(ix, &fault)?,
-            None => {}
+            None if again || stopped || to_mend => {}
+            None => {
+                // With what was installed before gone too, there is nothing that it could mend them in.
+                if let Some(node) = mender {
+                    let detail = format!("it left manifest and lockfile at odds: {}", failure.detail);
+                    let own = Fault::new(FaultClass::LockfileOutOfSync, detail);
+                    self.finish(node, EndState::Failed, Some(own))?;
+                }
+                self.block_lane(ix, &fault)?;
+            }
         }
         Ok(())
     }
@@ -195,6 +204,7 @@ impl Turn<'_> {
                 may_differ: false,
                 ended_by_us: false,
                 edited: false,
+                kept: false,
             };
             self.give_up(lane, "given-up", &failure)?;
         }

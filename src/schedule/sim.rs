@@ -152,6 +152,7 @@ fn unfit() -> ProvisionFailure {
         may_differ: false,
         ended_by_us: false,
         edited: false,
+        kept: false,
     }
 }
 
@@ -496,6 +497,7 @@ impl World {
                             may_differ: self.dice.percent(50),
                             ended_by_us: ended,
                             edited: !ended && self.dice.percent(30),
+                            kept: self.dice.percent(50),
                         },
                     }
                 } else {
@@ -599,6 +601,7 @@ impl World {
                         may_differ: true,
                         ended_by_us: false,
                         edited: false,
+                        kept: false,
                     },
                 }),
                 Owed::Dispatch(intent, _) => {

@@ -405,7 +405,11 @@ impl RunState {
             Fact::NodeStarted { node, attempt, .. } => {
                 let node = names.node(node)?;
                 if let Some(lane) = graph.node(node).lane {
-                    self.lanes[lane.at()].renewals = 0;
+                    let lane = &mut self.lanes[lane.at()];
+                    lane.renewals = 0;
+                    if graph.node(node).access == crate::graph::model::Access::Write {
+                        lane.last_writer = Some(node);
+                    }
                 }
                 let record = &mut self.nodes[node.at()];
                 record.attempts = record.attempts.max(*attempt);
@@ -534,9 +538,7 @@ impl RunState {
         if let Some(lane) = graph.node(node).lane {
             let record = &mut self.lanes[lane.at()];
             match graph.node(node).access {
-                crate::graph::model::Access::Write => {
-                    (record.writer, record.last_writer) = (Some(node), Some(node))
-                }
+                crate::graph::model::Access::Write => record.writer = Some(node),
                 crate::graph::model::Access::Read => record.readers += 1,
             }
         }

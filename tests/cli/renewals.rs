@@ -325,3 +325,66 @@ fn a_node_may_take_up_a_list_of_requirements_that_another_includes() {
     world.run(graph).expect(0);
     assert_eq!(world.events_named("provision.performed").len(), 2);
 }
+
+#[test]
+fn a_node_that_only_comes_after_is_not_charged_for_what_another_left_at_odds() {
+    let world = world(&format!("{IN_SYNC}{INSTALL}"));
+    let graph = format!(
+        "name: x\non_fail: continue\nnodes:\n\
+         - {{id: a, worktree: l, run: \"{EDIT}; exit 1\"}}\n\
+         - {{id: b, worktree: l, depends_on: [{{id: a, on: finished}}], retry: {{max: 2}}, run: 'true'}}\n"
+    );
+    world.run(&graph).expect(1);
+    assert_eq!((world.class("a").as_str(), world.state("b").as_str()), ("nonzero-exit", "blocked"));
+    assert_eq!(
+        (world.class("b").as_str(), world.node("b")["attempts"].as_i64()),
+        ("workspace-provision-failed", Some(0))
+    );
+    assert_eq!(calls(&world, "ci"), 2);
+}
+
+#[test]
+fn who_left_them_at_odds_and_broke_what_was_installed_fails_at_once() {
+    let world = world(&format!("{IN_SYNC}{INSTALL}"));
+    let line = format!("{EDIT}; rm -r node_modules");
+    world
+        .run(&format!("name: x\nnodes:\n- {{id: a, worktree: l, retry: {{max: 2}}, run: \"{line}\", success_check: {{verify: {{command: 'true'}}}}}}\n"))
+        .expect(1);
+    let node = world.node("a");
+    assert_eq!(
+        (node["state"].as_str(), node["fault"]["class"].as_str()),
+        (Some("failed"), Some("lockfile-out-of-sync"))
+    );
+    assert_eq!((node["attempts"].as_i64(), calls(&world, "ci")), (Some(1), 3));
+}
+
+#[test]
+fn a_hooks_path_that_the_users_checkout_has_is_the_users() {
+    let world = world(&format!("git config core.hooksPath .users\n{INSTALL}"));
+    fs::create_dir(world.repo().join(".users")).unwrap();
+    let ended = world.run("name: x\nnodes: [{id: a, worktree: l, run: 'true'}]\n").expect(0);
+    assert!(ended.stderr.contains("core.hooksPath changed for every worktree"), "{}", ended.stderr);
+    assert_eq!(world.shell("git config core.hooksPath"), ".users");
+}
+
+#[test]
+fn a_mirror_replaces_nothing() {
+    let world = World::with(&[(".gitignore", ".env\n")]);
+    world.write(".env", "SECRET=1\n");
+    let graph = "name: x\noverlay: [.env]\nprovision: {command: 'true', receipt_file: .env}\nnodes: [{id: a, worktree: l, run: 'true'}]\n";
+    world.run(graph).expect(3);
+    assert_eq!(world.node("a")["fault"]["cause"], "not-isolated");
+    // It was not edited, so it goes with the lane.
+    assert_eq!(world.lane_view("l")["cleanup"]["branch"], "deleted");
+}
+
+#[test]
+fn a_lane_that_is_not_there_any_more_is_not_dispatched_into() {
+    let world = world(INSTALL);
+    let graph = "name: x\nnodes:\n\
+        - {id: a, worktree: l, run: 'mv $OMG_LANE_PATH $OMG_LANE_PATH-moved; ln -s $OMG_LANE_PATH-moved $OMG_LANE_PATH'}\n\
+        - {id: b, worktree: l, depends_on: [a], run: 'touch $OMG_RUN_DIR/ran'}\n";
+    world.run(graph).expect(3);
+    assert!(!world.run_dir().join("ran").exists());
+    assert_eq!(world.state("b"), "blocked");
+}
