@@ -531,20 +531,38 @@ fn ignored_output_of_an_installation_is_rescued_only_where_it_was_edited() {
 
 #[test]
 fn what_took_longest_the_last_time_begins_first() {
+    use omg::graph::model::{ProvisionChoice, ProvisionStep};
+    use omg::provision::learned::key;
+    use omg::provision::plan::{Seen, plan};
     let world = World::with(&[("a.txt", "1")]);
-    let graph = "name: x\nconcurrency: 1\nlanes:\n\
-        \x20 quick: {provision: 'true'}\n  slow: {provision: 'sleep 0.4'}\n  middle: {provision: 'sleep 0.15'}\nnodes:\n\
-        - {id: q, worktree: quick, run: 'true'}\n- {id: s, worktree: slow, run: 'true'}\n- {id: m, worktree: middle, run: 'true'}\n";
+    let lanes = [("quick", "true", 10), ("slow", "true; true", 4000), ("middle", "true; true; true", 700)];
+    let times: std::collections::BTreeMap<String, u64> = lanes
+        .iter()
+        .map(|(_, line, took)| {
+            let choice = ProvisionChoice::Steps(vec![ProvisionStep::Command(line.to_string())]);
+            let seen = Seen::default();
+            (key(&plan(&choice, &[], &seen), &seen), *took)
+        })
+        .collect();
+    let mut graph = "name: x\nconcurrency: 1\nlanes:\n".to_string();
+    graph += &lanes
+        .iter()
+        .map(|(name, line, _)| format!("  {name}: {{provision: '{line}'}}\n"))
+        .collect::<String>();
+    graph += "nodes:\n- {id: q, worktree: quick, run: 'true'}\n- {id: s, worktree: slow, run: 'true'}\n- {id: m, worktree: middle, run: 'true'}\n";
     let order = |id: &str| {
-        again(&world, graph, id).expect(0);
+        again(&world, &graph, id).expect(0);
         let text = fs::read_to_string(world.home().join(format!("runs/{id}/events.jsonl"))).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        lines
-            .filter(|line| line["event"] == "provision.requested")
-            .map(|line| line["lane"].as_str().unwrap().to_string())
-            .collect::<Vec<_>>()
+        let requested = lines.filter(|line| line["event"] == "provision.requested");
+        requested.map(|line| line["lane"].as_str().unwrap().to_string()).collect::<Vec<_>>()
     };
     assert_eq!(order("first"), ["quick", "slow", "middle"]);
+    let file = world.home().join("provision-times.json");
+    let learned: std::collections::BTreeMap<String, u64> =
+        serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert!(times.keys().all(|key| learned.contains_key(key)), "each installation's time is kept");
+    fs::write(file, serde_json::to_vec(&times).unwrap()).unwrap();
     assert_eq!(order("second"), ["slow", "middle", "quick"]);
 }
 
