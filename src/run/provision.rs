@@ -3,6 +3,8 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -553,8 +555,9 @@ impl Try<'_> {
 /// Returns whether the folder at `path` is the worktree whose own git folder is `git_dir`.
 fn is_the_lane(path: &Path, git_dir: &Path) -> bool {
     let is_folder = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
-    let named = std::fs::read_to_string(path.join(".git")).unwrap_or_default();
-    let Some(named) = named.trim_end().strip_prefix("gitdir: ").filter(|_| is_folder) else { return false };
+    let named = std::fs::read(path.join(".git")).unwrap_or_default();
+    let named = named.trim_ascii_end().strip_prefix(b"gitdir: ").filter(|_| is_folder);
+    let Some(named) = named.map(OsStr::from_bytes) else { return false };
     let real = |place: &Path| std::fs::canonicalize(place).ok();
     real(&path.join(named)).is_some_and(|named| Some(named) == real(git_dir))
 }
