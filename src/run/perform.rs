@@ -119,9 +119,9 @@ impl Stage {
                 let stage = Rc::clone(self);
                 self.act(async move { stage.dispatch(intent, node, attempt, despite_inputs).await });
             }
-            Action::Verify { intent, node, attempt } => {
+            Action::Verify { intent, node, attempt, is_followed } => {
                 let stage = Rc::clone(self);
-                self.act(async move { stage.verify(intent, node, attempt).await });
+                self.act(async move { stage.verify(intent, node, attempt, is_followed).await });
             }
             Action::End { intent, now } => {
                 self.ended.borrow_mut().insert(intent.clone());
@@ -305,11 +305,15 @@ impl Stage {
         })
     }
 
-    async fn verify(&self, intent: IntentId, node: NodeIx, attempt: u32) {
-        if let Some(stale) = self.not_fit(node).await {
+    async fn verify(&self, intent: IntentId, node: NodeIx, attempt: u32, is_followed: bool) {
+        let is_checked = self.graph().node(node).check.verify.is_some();
+        if let Some(stale) = self.not_fit(node).await
+            // Of the last of a lane only what it leaves to be merged counts.
+            && (is_checked || is_followed || (stale.of_inputs && self.has_lockfile(node)))
+        {
             return self.answer(stale.told(intent));
         }
-        if self.graph().node(node).check.verify.is_none() {
+        if !is_checked {
             return self.answer(Event::LaneFit { intent });
         }
         if let Some(reason) = self.not_overlaid(node) {

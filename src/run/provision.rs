@@ -338,6 +338,13 @@ impl Stage {
         }
     }
 
+    /// Returns whether the lane of `node` was installed from a lockfile.
+    pub(super) fn has_lockfile(&self, node: NodeIx) -> bool {
+        let provisioned = self.provisioned.borrow();
+        let in_leg = self.graph().node(node).lane.and_then(|lane| provisioned.get(&lane));
+        in_leg.is_some_and(|in_leg| in_leg.plan.rows().any(|row| !row.locks.is_empty()))
+    }
+
     /// Adds what a node sees because of what was installed in its lane, where it does not have that already.
     pub(super) fn add_variables_of_installation(&self, node: NodeIx, environment: &mut Environment) {
         let Some(lane) = self.graph().node(node).lane else { return };

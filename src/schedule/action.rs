@@ -54,6 +54,8 @@ pub enum Action {
         node: NodeIx,
         /// Its attempt.
         attempt: u32,
+        /// Whether another node of its lane is to come after it.
+        is_followed: bool,
     },
     /// End all processes of an act: TERM, its grace, KILL; at once KILL where `now`.
     End {

@@ -364,20 +364,22 @@ impl Turn<'_> {
         }
     }
 
-    /// Returns whether the lane of a node without a `verify` is looked at before it passes: others come after
-    /// it there, and what it did to manifest and lockfile is its own.
+    /// Returns whether the lane of a node without a `verify` is looked at before it passes: what it did to
+    /// manifest and lockfile is its own.
     fn needs_a_look(&self, ix: NodeIx) -> bool {
         let node = self.graph.node(ix);
-        let is_other = |other: &NodeIx| {
-            *other != ix
-                && self.graph.node(*other).lane == node.lane
-                && matches!(self.state.node(*other).phase, NodePhase::Waiting)
-        };
         let stopping = self.state.stop.is_some() || self.state.halted;
-        node.lane.is_some()
-            && node.access == Access::Write
-            && !stopping
-            && self.graph.node_ixs().any(|other| is_other(&other))
+        node.lane.is_some() && node.access == Access::Write && !stopping
+    }
+
+    /// Returns whether another node of its lane is to come after `ix`.
+    fn is_followed(&self, ix: NodeIx) -> bool {
+        let lane = self.graph.node(ix).lane;
+        self.graph.node_ixs().any(|other| {
+            other != ix
+                && self.graph.node(other).lane == lane
+                && matches!(self.state.node(other).phase, NodePhase::Waiting)
+        })
     }
 
     pub(super) fn verify(&mut self, ix: NodeIx) -> Result<(), IllegalFact> {
@@ -397,6 +399,7 @@ impl Turn<'_> {
             intent: flight.intent,
             node: ix,
             attempt: flight.attempt,
+            is_followed: self.is_followed(ix),
         });
         Ok(())
     }
