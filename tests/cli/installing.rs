@@ -370,8 +370,8 @@ fn what_is_gone_from_the_installation_is_renewed() {
 fn a_renewal_waits_for_readers() {
     let world = world(&format!("[ -e ../reading ] && touch ../under-a-reader\n{INSTALL}"));
     let graph = "name: x\nconcurrency: 4\nnodes:\n\
-        - {id: r1, worktree: l, access: read, run: 'touch ../reading; echo {} > node_modules/dep/package.json; until [ -e ../r2 ]; do sleep 0.02; done', success_check: {verify: {command: 'node_modules/.bin/tool'}}}\n\
-        - {id: r2, worktree: l, access: read, run: 'touch ../r2; until [ -e ../stale ]; do sleep 0.02; done; rm ../reading'}\n";
+        - {id: r1, worktree: l, access: read, run: 'until [ -e ../reading ]; do sleep 0.02; done; echo {} > node_modules/dep/package.json', success_check: {verify: {command: 'node_modules/.bin/tool'}}}\n\
+        - {id: r2, worktree: l, access: read, run: 'touch ../reading; until [ -e ../stale ]; do sleep 0.02; done; rm ../reading'}\n";
     let graph = world.graph(graph);
     let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
     world.wait_for("the stale lane", || world.event_names().contains(&"provision.stale".to_string()));
