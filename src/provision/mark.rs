@@ -40,6 +40,12 @@ pub struct Mark {
     pub head: String,
     /// What git did not track then.
     pub others: BTreeSet<PathBuf>,
+    /// What a try was found to have changed of tracked files, and of what is checked out: as it left that.
+    #[serde(default)]
+    pub blamed: BTreeMap<PathBuf, String>,
+    /// The same of what is checked out.
+    #[serde(default)]
+    pub blamed_head: Option<String>,
 }
 
 /// Returns the mark in a lane's folder of the run directory; `None` where none is there. One that can't be
@@ -82,19 +88,60 @@ pub fn set(beginning: &Beginning<'_>, now: &TreeState) -> io::Result<Mark> {
     ours.extend(whole(beginning.plan).into_iter().filter(absent));
     let others =
         || now.untracked.union(&now.ignored).filter(|path| path.to_str().is_some()).cloned().collect();
-    let (changed, head, others) = match earlier {
-        // What somebody did since an older leg is not the installer's.
-        Some(mark) if mark.generation != beginning.generation => (mark.changed, mark.head, others()),
-        Some(mark) => (mark.changed, mark.head, mark.others),
-        None => (now.changed.clone(), now.head.clone(), others()),
+    let mut mark = match earlier {
+        Some(mark) if mark.generation == beginning.generation => Mark { ours, ..mark },
+        // What somebody did since an older leg is not the installer's; what that left and nobody touched is.
+        Some(old) => Mark {
+            ours,
+            changed: old.baseline(&now.changed),
+            head: old.head_before(&now.head),
+            others: others(),
+            ..old
+        },
+        None => Mark {
+            ours,
+            changed: now.changed.clone(),
+            head: now.head.clone(),
+            others: others(),
+            ..Mark::default()
+        },
     };
-    let (number, generation) = (beginning.number, beginning.generation);
-    let mark = Mark { number, generation, tree, ours, changed, head, others };
+    (mark.number, mark.generation, mark.tree) = (beginning.number, beginning.generation, tree);
     durable::write(&beginning.folder.join(NAME), &serde_json::to_vec(&mark)?)?;
     Ok(mark)
 }
 
+/// Notes in the mark what a try was found to have changed, durably.
+pub fn blame(folder: &Path, mark: &Mark, changed: &BTreeSet<PathBuf>, after: &TreeState) -> io::Result<()> {
+    let state = |path: &PathBuf| (path.clone(), after.changed.get(path).cloned().unwrap_or_default());
+    let mark = Mark {
+        blamed: changed.iter().map(state).collect(),
+        blamed_head: (after.head != mark.head).then(|| after.head.clone()),
+        ..mark.clone()
+    };
+    durable::write(&folder.join(NAME), &serde_json::to_vec(&mark)?)
+}
+
 impl Mark {
+    /// Returns what a try of a later leg is held against, where tracked files differ as in `now`.
+    fn baseline(&self, now: &BTreeMap<PathBuf, String>) -> BTreeMap<PathBuf, String> {
+        let mut baseline = now.clone();
+        for (path, left) in &self.blamed {
+            if now.get(path).cloned().unwrap_or_default() == *left {
+                match self.changed.get(path) {
+                    Some(before) => drop(baseline.insert(path.clone(), before.clone())),
+                    None => drop(baseline.remove(path)),
+                }
+            }
+        }
+        baseline
+    }
+
+    /// Returns what was checked out before the installer changed that, where it is as that left it.
+    fn head_before(&self, now: &str) -> String {
+        if self.blamed_head.as_deref() == Some(now) { self.head.clone() } else { now.to_string() }
+    }
+
     /// Returns the folders that a try that finds this mark may remove: those it made itself, of an older leg's only
     /// those that nobody puts work into.
     pub fn removable(&self, generation: Option<Generation>) -> Vec<String> {

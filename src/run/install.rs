@@ -91,10 +91,14 @@ impl Installer<'_> {
             return Err(self.failed(Cause::DiskFull, "no space is left where the lane is"));
         }
         let after = self.tree_state().await?;
+        let changed = changed(&marked.changed, &after.changed);
+        if after.head != marked.head || !changed.is_empty() {
+            let noted = mark::blame(&site.folder, &marked, &changed, &after);
+            noted.map_err(|error| unknown(error.to_string()))?;
+        }
         if after.head != marked.head {
             return Err(self.failed(Cause::TrackedChanged, "it changed what is checked out"));
         }
-        let changed = changed(&marked.changed, &after.changed);
         if !changed.is_empty() {
             let names: Vec<String> = changed.iter().take(5).map(|path| path.display().to_string()).collect();
             let more =

@@ -388,3 +388,32 @@ fn a_lane_that_is_not_there_any_more_is_not_dispatched_into() {
     assert!(!world.run_dir().join("ran").exists());
     assert_eq!(world.state("b"), "blocked");
 }
+
+#[test]
+fn what_an_installer_changed_is_held_against_the_next_leg_too_until_somebody_mends_it() {
+    let world = World::with(&[("a", "a\n"), ("b", "b\n")]);
+    let graph = "name: x\nprovision: {command: 'if [ -e ../begun ]; then [ -e ../good ] || echo bad > a; fi; touch ../begun', inputs: [b]}\nnodes:\n\
+        - {id: n, worktree: l, run: 'echo 2 > b'}\n- {id: m, worktree: l, depends_on: [n], run: 'true'}\n";
+    world.run(graph).expect(3);
+    assert_eq!(world.node("m")["fault"]["cause"], "tracked-changed");
+    fs::write(world.lane("l").parent().unwrap().join("good"), "").unwrap();
+    world.omg(&["resume", "r1", "--retry-blocked"]).expect(3);
+    assert_eq!(world.node("m")["fault"]["cause"], "tracked-changed", "nobody has touched what it left");
+    fs::write(world.lane("l").join("a"), "mended\n").unwrap();
+    world.omg(&["resume", "r1", "--retry-blocked"]).expect(0);
+    assert_eq!(fs::read_to_string(world.lane("l").join("a")).unwrap(), "mended\n");
+}
+
+#[test]
+fn a_person_may_bring_manifest_and_lockfile_into_line_in_a_blocked_lane() {
+    let world = world(&format!("{IN_SYNC}{INSTALL}"));
+    let graph = format!(
+        "name: x\non_fail: continue\nnodes:\n- {{id: a, worktree: l, run: \"{EDIT}; rm -r node_modules; exit 1\"}}\n\
+         - {{id: b, worktree: l, depends_on: [{{id: a, on: finished}}], run: 'node_modules/.bin/tool'}}\n"
+    );
+    world.run(&graph).expect(1);
+    assert_eq!(world.state("b"), "blocked");
+    world.shell(&format!("cd {} && git checkout -q package.json", world.lane("l").display()));
+    world.omg(&["resume", "r1", "--retry-blocked"]);
+    assert_eq!((world.state("b"), world.result("b")), ("passed".into(), "tool ran".into()));
+}
