@@ -40,12 +40,18 @@ pub struct Mark {
     pub head: String,
     /// What git did not track then.
     pub others: BTreeSet<PathBuf>,
-    /// What a try was found to have changed of tracked files, and of what is checked out: as it left that.
+    /// What there was of tracked files when the last try ended; `None` where nobody saw its end.
     #[serde(default)]
-    pub blamed: BTreeMap<PathBuf, String>,
-    /// The same of what is checked out.
-    #[serde(default)]
-    pub blamed_head: Option<String>,
+    pub left: Option<Left>,
+}
+
+/// What a try left of what git tracks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// Tracked files that differ from the commit, each with what it is.
+    pub changed: BTreeMap<PathBuf, String>,
+    /// What is checked out.
+    pub head: String,
 }
 
 /// Returns the mark in a lane's folder of the run directory; `None` where none is there. One that can't be
@@ -89,14 +95,14 @@ pub fn set(beginning: &Beginning<'_>, now: &TreeState) -> io::Result<Mark> {
     let others =
         || now.untracked.union(&now.ignored).filter(|path| path.to_str().is_some()).cloned().collect();
     let mut mark = match earlier {
-        Some(mark) if mark.generation == beginning.generation => Mark { ours, ..mark },
+        Some(mark) if mark.generation == beginning.generation => Mark { ours, left: None, ..mark },
         // What somebody did since an older leg is not the installer's; what that left and nobody touched is.
         Some(old) => Mark {
             ours,
             changed: old.baseline(&now.changed),
             head: old.head_before(&now.head),
             others: others(),
-            ..old
+            ..Mark::default()
         },
         None => Mark {
             ours,
@@ -111,35 +117,29 @@ pub fn set(beginning: &Beginning<'_>, now: &TreeState) -> io::Result<Mark> {
     Ok(mark)
 }
 
-/// Notes in the mark what a try was found to have changed, durably.
-pub fn blame(folder: &Path, mark: &Mark, changed: &BTreeSet<PathBuf>, after: &TreeState) -> io::Result<()> {
-    let state = |path: &PathBuf| (path.clone(), after.changed.get(path).cloned().unwrap_or_default());
-    let mark = Mark {
-        blamed: changed.iter().map(state).collect(),
-        blamed_head: (after.head != mark.head).then(|| after.head.clone()),
-        ..mark.clone()
-    };
-    durable::write(&folder.join(NAME), &serde_json::to_vec(&mark)?)
+/// Notes in the mark what a try left, durably.
+pub fn ended(folder: &Path, mark: &Mark, after: &TreeState) -> io::Result<()> {
+    let left = Some(Left { changed: after.changed.clone(), head: after.head.clone() });
+    durable::write(&folder.join(NAME), &serde_json::to_vec(&Mark { left, ..mark.clone() })?)
 }
 
 impl Mark {
-    /// Returns what a try of a later leg is held against, where tracked files differ as in `now`.
+    /// Returns what a try of a later leg is held against, where tracked files differ as in `now`: what nobody
+    /// touched since the last try ended counts as it was before that. Where nobody saw its end, all does.
     fn baseline(&self, now: &BTreeMap<PathBuf, String>) -> BTreeMap<PathBuf, String> {
-        let mut baseline = now.clone();
-        for (path, left) in &self.blamed {
-            if now.get(path).cloned().unwrap_or_default() == *left {
-                match self.changed.get(path) {
-                    Some(before) => drop(baseline.insert(path.clone(), before.clone())),
-                    None => drop(baseline.remove(path)),
-                }
-            }
-        }
-        baseline
+        let Some(left) = &self.left else { return self.changed.clone() };
+        let paths: BTreeSet<&PathBuf> =
+            now.keys().chain(left.changed.keys()).chain(self.changed.keys()).collect();
+        let counts = |path: &&PathBuf| {
+            if now.get(*path) == left.changed.get(*path) { &self.changed } else { now }.get(*path).cloned()
+        };
+        paths.iter().filter_map(|path| Some((path.to_path_buf(), counts(path)?))).collect()
     }
 
-    /// Returns what was checked out before the installer changed that, where it is as that left it.
+    /// Returns what was checked out before the last try, unless somebody checked out something else since.
     fn head_before(&self, now: &str) -> String {
-        if self.blamed_head.as_deref() == Some(now) { self.head.clone() } else { now.to_string() }
+        let is_theirs = self.left.as_ref().is_some_and(|left| left.head != now);
+        if is_theirs { now.to_string() } else { self.head.clone() }
     }
 
     /// Returns the folders that a try that finds this mark may remove: those it made itself, of an older leg's only

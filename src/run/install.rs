@@ -83,7 +83,14 @@ impl Installer<'_> {
         let mut ran = match ran {
             Ok(ran) => ran,
             Err(failure) => {
-                self.keep_what_was_not_touched(&failure);
+                // Where this can't be told, all that is changed is held against the next try.
+                if let Ok(after) = self.tree_state().await
+                    && mark::ended(&site.folder, &marked, &after).is_ok()
+                    && after.head == marked.head
+                    && changed(&marked.changed, &after.changed).is_empty()
+                {
+                    self.keep_what_was_not_touched(&failure);
+                }
                 return Err(failure);
             }
         };
@@ -93,7 +100,7 @@ impl Installer<'_> {
         let after = self.tree_state().await?;
         let changed = changed(&marked.changed, &after.changed);
         if after.head != marked.head || !changed.is_empty() {
-            let noted = mark::blame(&site.folder, &marked, &changed, &after);
+            let noted = mark::ended(&site.folder, &marked, &after);
             noted.map_err(|error| unknown(error.to_string()))?;
         }
         if after.head != marked.head {

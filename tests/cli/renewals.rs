@@ -417,3 +417,38 @@ fn a_person_may_bring_manifest_and_lockfile_into_line_in_a_blocked_lane() {
     world.omg(&["resume", "r1", "--retry-blocked"]);
     assert_eq!((world.state("b"), world.result("b")), ("passed".into(), "tool ran".into()));
 }
+
+/// A lane in which a node worked, whose renewal changes a tracked file and then does what `end` says, until
+/// `good` lies beside the lane.
+fn renewed_badly(end: &str) -> String {
+    format!(
+        "name: x\nprovision:\n  inputs: [b]\n  command: 'if [ -e ../begun -a ! -e ../good ]; then echo bad > a; touch ../bad; {end}; fi; touch ../begun'\n\
+         nodes:\n- {{id: n, worktree: l, run: 'echo 2 > b'}}\n- {{id: m, worktree: l, depends_on: [n], run: 'true'}}\n"
+    )
+}
+
+#[test]
+fn what_a_failed_installer_changed_is_held_against_the_next_leg_too() {
+    let world = World::with(&[("a", "a\n"), ("b", "b\n")]);
+    world.run(&renewed_badly("exit 1")).expect(3);
+    fs::write(world.lane("l").parent().unwrap().join("good"), "").unwrap();
+    world.omg(&["resume", "r1", "--retry-blocked"]).expect(3);
+    assert_eq!(world.node("m")["fault"]["cause"], "tracked-changed");
+    fs::write(world.lane("l").join("a"), "mended\n").unwrap();
+    world.omg(&["resume", "r1", "--retry-blocked"]).expect(0);
+    assert_eq!(fs::read_to_string(world.lane("l").join("a")).unwrap(), "mended\n");
+}
+
+#[test]
+fn what_a_killed_installer_changed_is_held_against_the_next_leg_too() {
+    let world = World::with(&[("a", "a\n"), ("b", "b\n")]);
+    let graph = world.graph(&renewed_badly("sleep 1000"));
+    let child = world.start(&["run", &graph, "--run-id", "r1"]);
+    let beside = |name: &str| world.lane("l").parent().unwrap().join(name);
+    world.wait_for("the harm", || beside("bad").exists());
+    drop(child);
+    fs::write(beside("good"), "").unwrap();
+    world.omg(&["resume", "r1"]).expect(3);
+    assert_eq!(world.node("m")["fault"]["cause"], "tracked-changed");
+    assert_eq!(fs::read_to_string(world.lane("l").join("a")).unwrap(), "bad\n");
+}
