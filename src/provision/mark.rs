@@ -35,6 +35,7 @@ pub struct Mark {
     /// the first try, or an earlier installation made them.
     pub ours: BTreeSet<String>,
     /// Tracked files that differed from the commit before the first try, each with what it was.
+    #[serde(with = "by_path")]
     pub changed: BTreeMap<PathBuf, String>,
     /// What was checked out then.
     pub head: String,
@@ -49,9 +50,41 @@ pub struct Mark {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
     /// Tracked files that differ from the commit, each with what it is.
+    #[serde(with = "by_path")]
     pub changed: BTreeMap<PathBuf, String>,
     /// What is checked out.
     pub head: String,
+}
+
+/// Maps by path as JSON: a path that is no text is a NUL, which no path holds, and its bytes in hexadecimal.
+mod by_path {
+    use std::collections::BTreeMap;
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(map: &BTreeMap<PathBuf, String>, to: S) -> Result<S::Ok, S::Error> {
+        let text = |path: &Path| match path.to_str() {
+            Some(text) => text.to_string(),
+            None => format!("\0{}", crate::ids::hex(path.as_os_str().as_bytes())),
+        };
+        to.collect_map(map.iter().map(|(path, value)| (text(path), value)))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<PathBuf, String>, D::Error> {
+        let path = |text: String| match text.strip_prefix('\0') {
+            None => PathBuf::from(text),
+            Some(hex) => {
+                let pairs = hex.as_bytes().chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
+                let bytes = pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect();
+                PathBuf::from(OsString::from_vec(bytes))
+            }
+        };
+        let map = BTreeMap::<String, String>::deserialize(from)?;
+        Ok(map.into_iter().map(|(text, value)| (path(text), value)).collect())
+    }
 }
 
 /// Returns the mark in a lane's folder of the run directory; `None` where none is there. One that can't be

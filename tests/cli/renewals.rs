@@ -452,3 +452,15 @@ fn what_a_killed_installer_changed_is_held_against_the_next_leg_too() {
     assert_eq!(world.node("m")["fault"]["cause"], "tracked-changed");
     assert_eq!(fs::read_to_string(world.lane("l").join("a")).unwrap(), "bad\n");
 }
+
+#[test]
+fn a_lane_with_an_edited_file_whose_name_is_no_text_is_renewed() {
+    let world = World::with(&[("b", "b\n")]);
+    world.shell("cp b \"$(printf 'b\\377')\" && git add -A && git commit -qm more");
+    let edit = "for file in b*; do echo 2 > \"$file\"; done";
+    let graph = format!(
+        "name: x\nprovision: {{command: 'true', inputs: [b]}}\nnodes:\n- {{id: n, worktree: l, run: '{edit}'}}\n- {{id: m, worktree: l, depends_on: [n], run: 'true'}}\n"
+    );
+    world.run(&graph).expect(0);
+    assert_eq!(world.events_named("provision.stale").len(), 1);
+}
