@@ -323,6 +323,7 @@ async fn leg_inside(
     let state = replay(&file.graph, &names, &records)
         .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() })?;
     let mut start = LegStart {
+        format: crate::journal::record::FORMAT,
         leg: Leg(leg::last_leg(&records).0 + 1),
         generation,
         concurrency: concurrency(settings, &file.graph, options.concurrency),

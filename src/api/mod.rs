@@ -109,6 +109,9 @@ impl From<RunError> for Refusal {
                 message,
                 Some("every lane, branch and file of the run is as it was; `omg resume` goes on".into()),
             ),
+            RunError::Newer { .. } => {
+                Refusal::new(exit::BLOCKED, message, Some("use the omg that made it, or a newer one".into()))
+            }
             RunError::Journal(_) | RunError::Io { .. } | RunError::Unfit { .. } => Refusal::new(
                 exit::BLOCKED,
                 message,

@@ -290,6 +290,7 @@ mod tests {
             observer: Rc::<Quiet>::clone(&observer),
         };
         let start = LegStart {
+            format: 1,
             leg: Leg(1),
             generation: Generation(1),
             concurrency: 2,

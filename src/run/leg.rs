@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::{RunDir, RunError};
 use crate::graph::Graph;
 use crate::ids::{Generation, IntentId, Leg, RunId};
+use crate::journal::runfile::SCHEMA;
 use crate::journal::{Record, RunFile};
 use crate::process::protocol::JobExit;
 use crate::process::{survivors, table};
@@ -82,7 +83,24 @@ pub fn load(dir: &RunDir) -> Result<RunFile, RunError> {
     let path = dir.run_file();
     let io = |source| RunError::Io { path: path.clone(), source };
     let bytes = fs::read(&path).map_err(io)?;
-    serde_json::from_slice(&bytes).map_err(|error| io(error.into()))
+    serde_json::from_slice(&bytes)
+        .map_err(|error| match newer_schema(&bytes) {
+            Some(schema) => RunError::Newer { path: path.clone(), schema },
+            None => io(error.into()),
+        })
+        .and_then(|file: RunFile| match file.schema {
+            schema if schema > SCHEMA => Err(RunError::Newer { path: path.clone(), schema }),
+            _ => Ok(file),
+        })
+}
+
+/// Returns the number of the shape of a `run.json`, where it is newer than ours.
+fn newer_schema(bytes: &[u8]) -> Option<u32> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: u32,
+    }
+    serde_json::from_slice::<Head>(bytes).ok().map(|head| head.schema).filter(|schema| *schema > SCHEMA)
 }
 
 /// How long a lock is waited for whose holder is dead: a child that a killed runner was about to start

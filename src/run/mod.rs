@@ -63,6 +63,14 @@ pub enum RunError {
         /// Why.
         source: std::io::Error,
     },
+    /// A newer omg made the run.
+    #[error("{}: a newer omg made this run, in shape {schema}; this one reads shapes up to {}", path.display(), crate::journal::runfile::SCHEMA)]
+    Newer {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The number of its shape.
+        schema: u32,
+    },
     /// A record does not fit the run.
     #[error("record {seq} of the journal does not fit the run's graph: {reason}")]
     Unfit {

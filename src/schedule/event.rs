@@ -111,6 +111,8 @@ pub enum Event {
 /// What a leg begins with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LegStart {
+    /// The format of the journal that it is written into.
+    pub format: u32,
     /// Its number.
     pub leg: Leg,
     /// The generation it claimed.

@@ -20,6 +20,9 @@ pub enum Fact {
     /// A leg began.
     #[serde(rename = "run.started")]
     RunStarted {
+        /// The format of the lines from here on; 0 in those of early builds.
+        #[serde(default)]
+        format: u32,
         /// Most processes at a time.
         concurrency: u32,
         /// What a task failure does to the rest, in this leg.

@@ -21,6 +21,7 @@ impl Turn<'_> {
             self.graph.lane_ixs().map(|ix| (ix, self.state.lane(ix).phase.clone())).collect();
         (self.state.leg, self.state.generation) = (start.leg, start.generation);
         self.note(Fact::RunStarted {
+            format: start.format,
             concurrency: start.concurrency,
             on_fail: start.on_fail,
             provision_when: start.provision_when,

@@ -634,6 +634,7 @@ impl World {
             false => Vec::new(),
         };
         let start = LegStart {
+            format: 1,
             leg: Leg(self.state.leg.0 + 1),
             generation: Generation(self.state.generation.0 + 1),
             concurrency: self.slots,
