@@ -7,7 +7,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::find::{Found, here, run};
 use super::{Refusal, exit};
-use crate::process::table;
 use crate::run::leg;
 use crate::schedule::fact::RunStatus;
 use crate::settings::Settings;
@@ -48,7 +47,7 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
         Refusal::new(exit::BLOCKED, format!("{}: {error}", found.dir.cancel().display()), None)
     })?;
     // The lock's holder and its start time: a number that went to another process is not signalled.
-    if table::start_time(holder.pid) == Some(holder.start_time)
+    if holder.lives()
         && let Some(pid) = Pid::from_raw(holder.pid as i32)
     {
         // One that is suspended hears of it once it goes on.

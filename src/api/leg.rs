@@ -304,21 +304,26 @@ async fn leg_inside(
 ) -> Result<LegReport, RunError> {
     let Claimed { file, dir, claim, records, repository, lanes_that_fit, exits } = claimed;
     let io = |path: &std::path::Path, source| RunError::Io { path: path.into(), source };
+    let fence = claim.fence(&dir)?;
     let asks = signals::listen(&dir).map_err(|error| io(dir.root(), error))?;
     let marked = of_git(&settings.environment, &file.run_id, &dir);
-    let supervisor =
-        Supervisor::start(&own_program(), dir.root(), &marked).map_err(|error| io(dir.root(), error))?;
+    let supervisor = Supervisor::start(&own_program(), dir.root(), &marked, fence.clone())
+        .map_err(|error| io(dir.root(), error))?;
     let seams = Seams {
         spawner: Rc::new(supervisor),
-        worktrees: Arc::new(GitWorktrees::passing(&marked, &file.pass_env)),
-        sweeper: Arc::new(GitSweeper::new(&marked)),
+        worktrees: Arc::new(GitWorktrees::passing(&marked, &file.pass_env).fenced(fence.clone())),
+        sweeper: Arc::new(GitSweeper::new(&marked).fenced(fence.clone())),
         clock: Rc::new(SystemClock),
     };
     let mask = mask(settings, &file);
     let generation = claim.generation;
-    let (journal, records) =
-        Journal::open(&dir.events(), |records| (Leg(leg::last_leg(records).0 + 1), generation), mask)
-            .map(|(journal, read)| (journal, if records.is_empty() { read } else { records }))?;
+    let (journal, records) = Journal::open(
+        &dir.events(),
+        |records| (Leg(leg::last_leg(records).0 + 1), generation),
+        mask,
+        fence.clone(),
+    )
+    .map(|(journal, read)| (journal, if records.is_empty() { read } else { records }))?;
     let names = Names::of(&file.graph);
     let state = replay(&file.graph, &names, &records)
         .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() })?;

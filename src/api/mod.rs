@@ -103,6 +103,11 @@ impl From<RunError> for Refusal {
             RunError::Held { run, .. } => {
                 Refusal::new(exit::HELD, message, Some(format!("wait, or `omg cancel {run}`")))
             }
+            RunError::Overtaken(_) => Refusal::new(
+                exit::HELD,
+                message,
+                Some("its lanes, branches and journal are that process's now".into()),
+            ),
             RunError::Abandoned { signal } => Refusal::new(exit::SIGNAL + signal, message, None),
             RunError::Bug(_) => Refusal::new(
                 exit::BUG,

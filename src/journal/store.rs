@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::mask::Mask;
 use super::record::{Parsed, parse, sealed};
 use super::{JournalError, Record, Store};
+use crate::fence::Fence;
 use crate::ids::{Generation, Leg};
 use crate::schedule::Fact;
 
@@ -60,18 +61,20 @@ pub struct Journal {
     leg: Leg,
     generation: Generation,
     mask: Mask,
+    fence: Fence,
     poisoned: bool,
 }
 
 impl Journal {
     /// Opens the journal at `path` for a leg, and returns it with what it holds.
     ///
-    /// A torn end is moved to `events.torn` beside it, or the next line would be glued to it. Errors: it can't be read
+    /// `fence` is asked before each write. A torn end is moved to `events.torn` beside it, or the next line would be glued to it. Errors: it can't be read
     /// or written, or a line is damaged.
     pub fn open(
         path: &Path,
         leg: impl FnOnce(&[Record]) -> (Leg, Generation),
         mask: Mask,
+        fence: Fence,
     ) -> Result<(Journal, Vec<Record>), JournalError> {
         let io = |source| JournalError::Io { path: path.into(), source };
         let parsed = load(path)?;
@@ -92,7 +95,7 @@ impl Journal {
         let store = Box::new(FileStore(file));
         let synced = next - 1;
         Ok((
-            Journal { path: path.into(), store, next, synced, leg, generation, mask, poisoned: false },
+            Journal { path: path.into(), store, next, synced, leg, generation, mask, fence, poisoned: false },
             parsed.records,
         ))
     }
@@ -100,12 +103,13 @@ impl Journal {
     /// Appends facts as one batch and returns their records with their lines, secrets masked. Durable on
     /// return, but for facts that need not be ([`Fact::must_last`]) and stand alone.
     ///
-    /// Errors: the write or its sync failed. Linux reports a failed sync once and forgets the pages,
+    /// Errors: a newer holder has the run, and nothing was written; or the write or its sync failed. Linux reports a failed sync once and forgets the pages,
     /// so after an error nothing more is written.
     pub fn append(&mut self, facts: Vec<Fact>, now: Timestamp) -> Result<Vec<Line>, JournalError> {
         if self.poisoned {
             return Err(JournalError::Poisoned { path: self.path.clone() });
         }
+        self.fence.check()?;
         let durable = facts.iter().any(Fact::must_last);
         let mut batch = String::new();
         let mut written = Vec::with_capacity(facts.len());
@@ -165,13 +169,13 @@ mod tests {
         let path = folder.path().join("events.jsonl");
         let done = Fact::RunFinished { status: RunStatus::Passed };
         let stop = Fact::Stopping { reason: StopReason::Cancel };
-        let (mut journal, before) = Journal::open(&path, leg, Mask::default()).unwrap();
+        let (mut journal, before) = Journal::open(&path, leg, Mask::default(), Fence::default()).unwrap();
         assert_eq!(before, []);
         journal.append(vec![done.clone()], Timestamp::UNIX_EPOCH).unwrap();
         drop(journal);
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"seq\":2,").unwrap();
         assert_eq!(read(&path).unwrap().len(), 1);
-        let (mut journal, before) = Journal::open(&path, leg, Mask::default()).unwrap();
+        let (mut journal, before) = Journal::open(&path, leg, Mask::default(), Fence::default()).unwrap();
         assert_eq!(before.len(), 1);
         assert_eq!(fs::read(path.with_extension("torn")).unwrap(), b"{\"seq\":2,\n");
         journal.append(vec![stop.clone(), done], Timestamp::UNIX_EPOCH).unwrap();
@@ -185,7 +189,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         let mask = Mask::of_values(["hunter22".to_string()]);
-        let (mut journal, _) = Journal::open(&path, leg, mask).unwrap();
+        let (mut journal, _) = Journal::open(&path, leg, mask, Fence::default()).unwrap();
         let fact = Fact::DispatchFailed {
             node: "a".into(),
             intent: crate::ids::IntentId::from("g1-1"),
@@ -217,6 +221,7 @@ mod tests {
             leg: Leg(1),
             generation: Generation(1),
             mask: Mask::default(),
+            fence: Fence::default(),
             poisoned: false,
         };
         let started = Fact::NodeStarted {
@@ -253,6 +258,7 @@ mod tests {
             leg: Leg(1),
             generation: Generation(1),
             mask: Mask::default(),
+            fence: Fence::default(),
             poisoned: false,
         };
         let facts = [Fact::RunFinished { status: RunStatus::Passed }];

@@ -17,6 +17,7 @@ use super::environment::Environment;
 use super::pauses::Pauses;
 use super::protocol::{self, Difference, JobSpec, Reply, Request};
 use super::{Job, JobEnd, JobStart, Spawner, spawn};
+use crate::fence::Fence;
 
 /// Starts jobs through the run's own supervisor process.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct Supervisor {
     waiting: Arc<Mutex<Waiting>>,
     lost: Mutex<Option<oneshot::Receiver<()>>>,
     pauses: Pauses,
+    /// Asked before each start.
+    fence: Fence,
 }
 
 #[derive(Debug, Default)]
@@ -39,10 +42,15 @@ struct Waiting {
 
 impl Supervisor {
     /// Starts `program`, which is this one, as the supervisor of the run in `run_dir`; must be called
-    /// inside a tokio runtime.
+    /// inside a tokio runtime. Where `fence` says that the run was taken over, no job is started any more.
     ///
     /// Errors: it could not be started.
-    pub fn start(program: &Path, run_dir: &Path, environment: &Environment) -> io::Result<Supervisor> {
+    pub fn start(
+        program: &Path,
+        run_dir: &Path,
+        environment: &Environment,
+        fence: Fence,
+    ) -> io::Result<Supervisor> {
         let (ours, theirs) = StdStream::pair()?;
         let log = OpenOptions::new().create(true).append(true).open(run_dir.join("supervisor.log"))?;
         let mut child = spawn::start_supervisor(program, run_dir, theirs.into(), log, environment)?;
@@ -81,6 +89,7 @@ impl Supervisor {
             waiting,
             lost: Mutex::new(Some(lost)),
             pauses: Pauses::default(),
+            fence,
         })
     }
 }
@@ -117,7 +126,8 @@ impl Spawner for Supervisor {
         let (tell_started, started) = oneshot::channel();
         let (tell_ended, ended) = oneshot::channel();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if !waiting.gone {
+        // Who is overtaken says so with the next line of the journal, which is refused.
+        if !waiting.gone && self.fence.check().is_ok() {
             waiting.started.insert(spec.job.clone(), tell_started);
             waiting.ended.insert(spec.job.clone(), tell_ended);
             drop(waiting);

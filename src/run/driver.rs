@@ -255,7 +255,8 @@ mod tests {
         };
         crate::run::leg::create(&dir, &file).unwrap();
         let (journal, _) =
-            Journal::open(&dir.events(), |_| (Leg(1), Generation(1)), Mask::default()).unwrap();
+            Journal::open(&dir.events(), |_| (Leg(1), Generation(1)), Mask::default(), Default::default())
+                .unwrap();
         let (names, state) = (Names::of(&file.graph), RunState::new(&file.graph));
         let (tell, answers) = mpsc::unbounded_channel();
         let (tell_panic, panics) = mpsc::unbounded_channel();

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{RunDir, RunError};
+use crate::fence::Fence;
 use crate::graph::Graph;
 use crate::ids::{Generation, IntentId, Leg, RunId};
 use crate::journal::runfile::SCHEMA;
@@ -25,7 +26,7 @@ use crate::schedule::fault::Exit;
 const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Who holds a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The process.
     pub pid: u32,
@@ -37,6 +38,16 @@ pub struct Holder {
     pub leg: Leg,
     /// What it holds the run for.
     pub purpose: Purpose,
+    /// The boot of the machine that its start time counts from, where that is known.
+    pub boot: Option<String>,
+}
+
+impl Holder {
+    /// Returns whether its process lives: this number, started at that time, since the same boot.
+    pub fn lives(&self) -> bool {
+        table::start_time(self.pid) == Some(self.start_time)
+            && self.boot.as_ref().is_none_or(|boot| *boot == table::boot())
+    }
 }
 
 /// A claim on a run. The lock is held for as long as this lives.
@@ -119,6 +130,7 @@ pub fn holder(dir: &RunDir) -> Option<Holder> {
             generation: Generation(0),
             leg: Leg(0),
             purpose: Purpose::Leg,
+            boot: None,
         })),
     }
 }
@@ -133,9 +145,7 @@ fn lock_unless_held(
     loop {
         match try_lock() {
             Err(fs::TryLockError::WouldBlock) if start.elapsed() < FORK_WAIT => {
-                let living = read_holder(dir)
-                    .is_some_and(|holder| table::start_time(holder.pid) == Some(holder.start_time));
-                if living {
+                if read_holder(dir).is_some_and(|holder| holder.lives()) {
                     return Err(fs::TryLockError::WouldBlock);
                 }
                 std::thread::sleep(Duration::from_millis(5));
@@ -147,11 +157,16 @@ fn lock_unless_held(
 
 fn read_holder(dir: &RunDir) -> Option<Holder> {
     let text = fs::read_to_string(dir.lock()).ok()?;
-    let purpose = if text.trim_end().ends_with("discard") { Purpose::Discard } else { Purpose::Leg };
+    let purpose = match text.split_whitespace().nth(4) {
+        Some("discard") => Purpose::Discard,
+        Some(_) | None => Purpose::Leg,
+    };
+    let boot = text.split_whitespace().nth(5).map(str::to_string);
     let mut words = text.split_whitespace().map(str::parse::<u64>);
     let mut next = || words.next()?.ok();
     Some(Holder {
         purpose,
+        boot,
         pid: next()? as u32,
         start_time: next()?,
         generation: Generation(next()?),
@@ -182,8 +197,8 @@ pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) ->
             let holder = read_holder(dir);
             return Err(RunError::Held {
                 run: run.clone(),
-                pid: holder.map_or(0, |holder| holder.pid),
-                leg: holder.map_or(0, |holder| holder.leg.0),
+                pid: holder.as_ref().map_or(0, |holder| holder.pid),
+                leg: holder.as_ref().map_or(0, |holder| holder.leg.0),
             });
         }
         Err(fs::TryLockError::Error(error)) => return Err(io(error)),
@@ -199,7 +214,7 @@ pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) ->
         Purpose::Leg => "leg",
         Purpose::Discard => "discard",
     };
-    writeln!(lock, "{pid} {start_time} {} {leg} {word}", generation.0).map_err(io)?;
+    writeln!(lock, "{pid} {start_time} {} {leg} {word} {}", generation.0, table::boot()).map_err(io)?;
     lock.sync_data().map_err(io)?;
     let _ = fs::remove_file(dir.cancel());
     Ok(Claim { lock, generation })
@@ -251,6 +266,13 @@ pub fn exits_on_disk(dir: &RunDir, graph: &Graph, records: &[Record]) -> Vec<(In
 }
 
 impl Claim {
+    /// Returns what tells whether the claim is still the newest. Errors: its file can't be shared.
+    pub fn fence(&self, dir: &RunDir) -> Result<Fence, RunError> {
+        let lock = self.lock.try_clone();
+        let lock = lock.map_err(|source| RunError::Io { path: dir.lock(), source })?;
+        Ok(Fence::of(&dir.lock(), lock, self.generation))
+    }
+
     /// Gives the run free for the next leg.
     pub fn release(self) {
         drop(self.lock);

@@ -44,7 +44,10 @@ pub trait Observer {
 pub enum RunError {
     /// The journal can't be written or read.
     #[error(transparent)]
-    Journal(#[from] crate::journal::JournalError),
+    Journal(crate::journal::JournalError),
+    /// A newer process holds the run.
+    #[error(transparent)]
+    Overtaken(#[from] crate::fence::Overtaken),
     /// A living process holds the run.
     #[error("run `{run}` is held by a living process (pid {pid}, leg {leg})")]
     Held {
@@ -88,4 +91,13 @@ pub enum RunError {
         /// The signal.
         signal: i32,
     },
+}
+
+impl From<crate::journal::JournalError> for RunError {
+    fn from(error: crate::journal::JournalError) -> RunError {
+        match error {
+            crate::journal::JournalError::Overtaken(overtaken) => RunError::Overtaken(overtaken),
+            other => RunError::Journal(other),
+        }
+    }
 }

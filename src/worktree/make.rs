@@ -219,6 +219,7 @@ impl Act<'_> {
     /// Removes entries that a kill left before they named any worktree. They hold no more than our
     /// reason, and would be locked for ever.
     fn clear_debris(&self) -> io::Result<()> {
+        self.git.allowed()?;
         for entry in observe::entries(self.repository)? {
             if entry.path.is_some() || lock_of(&entry, &self.request.run) != Lock::Ours {
                 continue;
@@ -238,6 +239,7 @@ impl Act<'_> {
 
     /// An empty folder at the path gives way to a rename (rename(2)).
     fn put_back(&self) -> io::Result<()> {
+        self.git.allowed()?;
         fs::rename(set_aside(&self.request.path)?, &self.request.path)
     }
 
@@ -280,6 +282,7 @@ impl Act<'_> {
 
     /// The folder first: killed in between, an entry without a folder is left, which is known.
     fn redo(&self) -> io::Result<()> {
+        self.git.allowed()?;
         let entry = entry_for(self.repository, &self.request.path)?;
         fs::remove_file(self.request.path.join(".git"))?;
         fs::remove_dir(&self.request.path)?;

@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::fence::Fence;
 use crate::ids::{CommitId, LaneName};
 use crate::process::environment::Environment;
 use crate::process::spawn::Stop;
@@ -400,6 +401,11 @@ impl GitWorktrees {
         let stop = Stop::default();
         let git = Git::passing(environment, pass).stopped_by(stop.clone());
         GitWorktrees { git, stop, committed: Arc::default() }
+    }
+
+    /// Returns this with `fence` asked right before each step that can't be taken back.
+    pub fn fenced(self, fence: Fence) -> GitWorktrees {
+        GitWorktrees { git: self.git.fenced(fence), ..self }
     }
 }
 
