@@ -11,7 +11,7 @@ use super::{Refusal, exit};
 use crate::cleanup::GitSweeper;
 use crate::graph::Graph;
 use crate::graph::model::{OnFail, ProvisionWhen};
-use crate::ids::{CommitId, IntentId, Leg};
+use crate::ids::{CommitId, Leg};
 use crate::journal::mask::Mask;
 use crate::journal::replay::replay;
 use crate::journal::runfile::RepositoryFile;
@@ -28,7 +28,6 @@ use crate::run::seams::{Clock, Seams, SystemClock};
 use crate::run::{Observer, RunError, leg, signals};
 use crate::schedule::event::LegStart;
 use crate::schedule::fact::{RunStatus, StopReason};
-use crate::schedule::fault::Exit;
 use crate::schedule::ready::{lanes_needed, nodes_needed};
 use crate::schedule::state::{Names, RunState};
 use crate::settings::{Settings, cores};
@@ -264,8 +263,6 @@ pub struct Claimed {
     pub repository: Option<Repository>,
     /// How many lanes fit.
     pub lanes_that_fit: usize,
-    /// Exits on disk of acts without an end in the journal.
-    pub exits: Vec<(IntentId, Exit)>,
 }
 
 /// Runs one leg of a claimed run to its end.
@@ -302,7 +299,7 @@ async fn leg_inside(
     options: &LegOptions,
     observer: Rc<dyn Observer>,
 ) -> Result<LegReport, RunError> {
-    let Claimed { file, dir, claim, records, repository, lanes_that_fit, exits } = claimed;
+    let Claimed { file, dir, claim, records, repository, lanes_that_fit } = claimed;
     let io = |path: &std::path::Path, source| RunError::Io { path: path.into(), source };
     let fence = claim.fence(&dir)?;
     let asks = signals::listen(&dir).map_err(|error| io(dir.root(), error))?;
@@ -339,7 +336,7 @@ async fn leg_inside(
         retry_blocked: options.retry_blocked,
         unfit: Vec::new(),
         learned: Vec::new(),
-        exits,
+        seen: Vec::new(),
         pid: std::process::id(),
         build: BUILD.into(),
     };
@@ -365,6 +362,7 @@ async fn leg_inside(
         learned: settings.home.join("provision-times.json"),
         lanes: std::cell::RefCell::new(lanes),
     });
+    start.seen = stage.look_at_open(&state).await;
     (start.unfit, start.learned) = stage.forecasts().await;
     let driver =
         Driver { stage, journal, state, names, answers: from_answers, panics: from_panics, asks, observer };

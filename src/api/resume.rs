@@ -78,8 +78,7 @@ pub fn resume(
         lanes_that_fit = ready.lanes_that_fit;
         repository = Some(found);
     }
-    let exits = leg::exits_on_disk(&dir, &file.graph, &records);
-    let claimed = Claimed { file, dir, claim, records, repository, lanes_that_fit, exits };
+    let claimed = Claimed { file, dir, claim, records, repository, lanes_that_fit };
     run_leg(settings, claimed, options, observer).map(Resumed::Leg)
 }
 

@@ -144,8 +144,7 @@ pub fn start(
     observer: Rc<dyn Observer>,
 ) -> Result<Ended, Refusal> {
     let Prepared { file, dir, repository, lanes_that_fit, .. } = prepared;
-    let claimed =
-        Claimed { file, dir, claim, records: Vec::new(), repository, lanes_that_fit, exits: Vec::new() };
+    let claimed = Claimed { file, dir, claim, records: Vec::new(), repository, lanes_that_fit };
     run_leg(settings, claimed, options, observer)
 }
 

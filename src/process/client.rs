@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
@@ -16,7 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::environment::Environment;
 use super::pauses::Pauses;
 use super::protocol::{self, Difference, JobSpec, Reply, Request};
-use super::{Job, JobEnd, JobStart, Spawner, spawn};
+use super::survivors::signal_one;
+use super::{Inherited, Job, JobEnd, JobStart, Spawner, spawn, table};
 use crate::fence::Fence;
 
 /// Starts jobs through the run's own supervisor process.
@@ -30,6 +32,10 @@ pub struct Supervisor {
     pauses: Pauses,
     /// Asked before each start.
     fence: Fence,
+    /// The supervisor's process.
+    pid: u32,
+    /// Its start time, clock ticks since boot.
+    start_time: u64,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +43,7 @@ struct Waiting {
     started: BTreeMap<String, oneshot::Sender<JobStart>>,
     ended: BTreeMap<String, oneshot::Sender<JobEnd>>,
     paused: Vec<oneshot::Sender<()>>,
+    asked: Vec<oneshot::Sender<()>>,
     gone: bool,
 }
 
@@ -54,6 +61,8 @@ impl Supervisor {
         let (ours, theirs) = StdStream::pair()?;
         let log = OpenOptions::new().create(true).append(true).open(run_dir.join("supervisor.log"))?;
         let mut child = spawn::start_supervisor(program, run_dir, theirs.into(), log, environment)?;
+        let pid = child.id();
+        let start_time = table::start_time(pid).unwrap_or(0);
         ours.set_nonblocking(true)?;
         let (read, mut write) = UnixStream::from_std(ours)?.into_split();
         let (requests, mut to_write) = mpsc::unbounded_channel::<Request>();
@@ -80,6 +89,7 @@ impl Supervisor {
             table.started.clear();
             table.ended.clear();
             table.paused.clear();
+            table.asked.clear();
             let _ = tell_lost.send(());
             let _ = child.try_wait();
         });
@@ -90,6 +100,8 @@ impl Supervisor {
             lost: Mutex::new(Some(lost)),
             pauses: Pauses::default(),
             fence,
+            pid,
+            start_time,
         })
     }
 }
@@ -110,6 +122,11 @@ fn answer(table: &Mutex<Waiting>, reply: Reply) {
         }
         Reply::Paused => {
             for to in table.paused.drain(..) {
+                let _ = to.send(());
+            }
+        }
+        Reply::Here => {
+            for to in table.asked.drain(..) {
                 let _ = to.send(());
             }
         }
@@ -135,6 +152,32 @@ impl Spawner for Supervisor {
             let _ = self.requests.send(Request::Start { spec: Box::new(spec), environment });
         }
         Job { started, ended }
+    }
+
+    fn adopt(&self, _job: &str) -> Option<Job> {
+        None
+    }
+
+    fn inherited(&self) -> Vec<Inherited> {
+        Vec::new()
+    }
+
+    fn ask(&self) -> oneshot::Receiver<()> {
+        let (tell_here, here) = oneshot::channel();
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiting.gone {
+            waiting.asked.push(tell_here);
+            let _ = self.requests.send(Request::Ask);
+        }
+        here
+    }
+
+    fn abandon(&self) {
+        if let Some(process) =
+            table::process(self.pid).filter(|process| process.start_time == self.start_time)
+        {
+            signal_one(&process, Signal::KILL);
+        }
     }
 
     fn end(&self, job: &str, now: bool) {

@@ -29,6 +29,19 @@ pub trait Spawner {
     /// Starts a job. Returns at once; what became of it comes through the [`Job`].
     fn start(&self, spec: JobSpec) -> Job;
 
+    /// Takes over a job that an earlier runner started and that lives on; `None` where there is none of that
+    /// name. It was seen to run already; how it ends comes through the [`Job`].
+    fn adopt(&self, job: &str) -> Option<Job>;
+
+    /// Returns the jobs that an earlier runner started and that live on.
+    fn inherited(&self) -> Vec<Inherited>;
+
+    /// Asks whether anybody is there who could start or end a job. What is returned tells that somebody is.
+    fn ask(&self) -> oneshot::Receiver<()>;
+
+    /// Does without a supervisor that does not answer: it is ended, and every leader of a job with it.
+    fn abandon(&self);
+
     /// Ends a job's whole tree: TERM, its grace, KILL; at once KILL where `now`. A job that is over
     /// is no error.
     fn end(&self, job: &str, now: bool);
@@ -45,6 +58,19 @@ pub trait Spawner {
 
     /// Returns, once, what tells that nothing can be started or ended any more.
     fn lost(&self) -> Option<oneshot::Receiver<()>>;
+}
+
+/// A job that outlived the runner that started it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inherited {
+    /// Its name.
+    pub job: String,
+    /// Its process, leader of its own group.
+    pub pid: u32,
+    /// Its start time, clock ticks since boot.
+    pub start_time: u64,
+    /// For how long it has run.
+    pub elapsed: Duration,
 }
 
 /// A job on its way.

@@ -32,6 +32,8 @@ pub enum Request {
     Pause,
     /// Let them go on.
     GoOn,
+    /// Say that you live.
+    Ask,
 }
 
 /// From the supervisor.
@@ -57,6 +59,8 @@ pub enum Reply {
     },
     /// Every process of every job stands still.
     Paused,
+    /// The supervisor lives.
+    Here,
     /// A job and all it started have ended; its exit record is on disk.
     Exited {
         /// The job.

@@ -188,6 +188,7 @@ impl Supervisor {
                         self.start(*spec);
                     }
                     Some(Request::End { job, now }) => self.end(&job, now),
+                    Some(Request::Ask) => self.reply(Reply::Here),
                     Some(Request::Pause) => self.pause(),
                     Some(Request::GoOn) => self.go_on(),
                     None => self.close(),

@@ -4,7 +4,6 @@
     reason = "locks, reads and writes the run's own files, and waits for its lock"
 )]
 
-use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -14,13 +13,10 @@ use std::time::Duration;
 use super::{RunDir, RunError};
 use crate::fence::Fence;
 use crate::graph::Graph;
-use crate::ids::{Generation, IntentId, Leg, RunId};
+use crate::ids::{Generation, Leg, RunId};
 use crate::journal::runfile::SCHEMA;
 use crate::journal::{Record, RunFile};
-use crate::process::protocol::JobExit;
 use crate::process::{survivors, table};
-use crate::schedule::Fact;
-use crate::schedule::fault::Exit;
 
 /// How long a supervisor that lost its runner has for ending its nodes, beyond their grace.
 const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
@@ -234,35 +230,6 @@ pub fn end_leftovers(dir: &RunDir, graph: Option<&Graph>) -> Result<Vec<String>,
     survivors::outlive_supervisor(dir.root(), grace + SUPERVISOR_PATIENCE, survivors::Late::Kill)
         .map_err(|source| RunError::Io { path: dir.root().join("supervisor.lock"), source })?;
     Ok(survivors::end_survivors(dir.root()))
-}
-
-/// Returns the exits on disk of acts that have no end in the journal.
-pub fn exits_on_disk(dir: &RunDir, graph: &Graph, records: &[Record]) -> Vec<(IntentId, Exit)> {
-    let mut open: BTreeMap<&IntentId, &crate::ids::NodeId> = BTreeMap::new();
-    for record in records {
-        match &record.fact {
-            Fact::DispatchRequested { node, intent, .. } => {
-                open.insert(intent, node);
-            }
-            Fact::AttemptFinished { intent, .. } | Fact::DispatchFailed { intent, .. } => {
-                open.remove(intent);
-            }
-            _ => {}
-        }
-    }
-    let Ok(lines) = fs::read(dir.exits()) else { return Vec::new() };
-    // A line that was torn by a kill says nothing; its attempt is then one without an exit.
-    lines
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| serde_json::from_slice::<JobExit>(line).ok())
-        .filter_map(|exit| {
-            let intent = IntentId::from(exit.job.as_str());
-            let node = open.get(&intent)?;
-            let ix = graph.node_ix(node.as_str())?;
-            let matches = super::perform::result_matches(graph, ix, &dir.result(node));
-            Some((intent, super::perform::exit_of(&exit, matches, None)))
-        })
-        .collect()
 }
 
 impl Claim {

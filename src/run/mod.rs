@@ -11,6 +11,7 @@ pub mod overlay;
 pub mod perform;
 mod provision;
 pub mod seams;
+pub mod settle;
 pub mod signals;
 pub mod sweep;
 

@@ -20,7 +20,8 @@ use super::lock::{LaneLock, RepositoryLock};
 use super::observe::{self, Entry, Gaps, entry_for, gone_aside, lock_of, observe, set_aside};
 use super::rescue::{self, IndexCopy, Seat};
 use super::{
-    AcquireClass, AcquireFault, Acquired, How, Repository, WorktreeError, preflight, receipt, retire,
+    AcquireClass, AcquireFault, Acquired, How, Repository, Standing, WorktreeError, preflight, receipt,
+    retire,
 };
 use crate::ids::CommitId;
 use crate::process::table::worked_in;
@@ -84,6 +85,27 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
         }
     }
     Err(act.failed(format!("lane `{}` did not settle; another program works in its folder", request.lane)))
+}
+
+/// Returns how a lane stands, as the next acquire would find it. Changes nothing.
+pub fn standing(git: &Git, repository: &Repository, request: &LaneRequest) -> Standing {
+    match decide(&observe(git, repository, request), request) {
+        AcquirePlan::Create => Standing::Nothing,
+        AcquirePlan::Reattach { .. } => Standing::BranchOnly,
+        AcquirePlan::DropStale => Standing::EntryOnly,
+        AcquirePlan::Redo | AcquirePlan::Finish | AcquirePlan::RunHook => Standing::Half,
+        AcquirePlan::PutBack => Standing::Aside,
+        AcquirePlan::Refuse(fault) => Standing::Taken(fault.detail),
+        AcquirePlan::Reuse => {
+            let act = Act { git, repository, request };
+            let entry = entry_for(repository, &request.path).map_err(|error| act.io(&error));
+            let made = entry.and_then(|entry| {
+                let entry = entry.ok_or_else(|| act.failed("it is registered no more".into()))?;
+                act.acquired(&entry, How::Reused, act.made_branch()?)
+            });
+            made.map_or_else(|fault| Standing::Taken(fault.detail), Standing::Whole)
+        }
+    }
 }
 
 /// Unlocks a lane that is kept.
