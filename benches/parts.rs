@@ -59,7 +59,8 @@ fn leg() -> Event {
         retry_blocked: false,
         unfit: Vec::new(),
         learned: Vec::new(),
-        exits: Vec::new(),
+        format: 1,
+        seen: Vec::new(),
         pid: 1,
         build: "bench".into(),
     }))

@@ -253,4 +253,25 @@ mod tests {
         let (at, reason) = parse(format!("{}\n", sealed(line.into())).as_bytes()).unwrap_err();
         assert_eq!((at, reason.contains("newer omg") && reason.contains("format 7")), (1, true));
     }
+
+    /// A field of an event's own may not have the name of one that every line has.
+    #[test]
+    fn every_event_is_read_back_as_it_was_written() {
+        let overdue = Fact::ActOverdue {
+            intent: crate::ids::IntentId::from("g1-1"),
+            act: "kill".into(),
+            of: "a".into(),
+            after_ms: 1,
+            next: "end-now".into(),
+        };
+        let source = include_str!("../schedule/fact.rs");
+        let facts = source.split("pub enum Fact {").nth(1).and_then(|rest| rest.split("\nimpl Fact").next());
+        for name in ["seq", "ts", "leg", "gen", "target", "synced", "sum", "event"] {
+            assert!(!facts.unwrap().contains(&format!("\n        {name}:")), "an event has a field `{name}`");
+        }
+        let mut record: Record = serde_json::from_slice(&line(1)).unwrap();
+        record.fact = overdue;
+        let line = sealed(serde_json::to_string(&record).unwrap()) + "\n";
+        assert_eq!(parse(line.as_bytes()).unwrap().records, [record]);
+    }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::pauses::Pauses;
-use super::protocol::{JobExit, JobSpec};
-use super::{Inherited, Job, JobEnd, JobStart, Spawner};
+use super::protocol::{Inherited, JobExit, JobSpec};
+use super::{Job, JobEnd, JobStart, Spawner};
 
 /// Answers each job as its script says and keeps what was asked of it.
 #[derive(Debug, Default)]

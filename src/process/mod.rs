@@ -12,6 +12,7 @@ mod launch;
 mod output;
 pub mod pauses;
 pub mod protocol;
+pub mod runner;
 pub mod spawn;
 pub mod supervisor;
 pub mod survivors;
@@ -22,7 +23,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use pauses::Pauses;
-use protocol::{JobExit, JobSpec};
+use protocol::{Inherited, JobExit, JobSpec};
 
 /// Starts jobs and ends their whole trees.
 pub trait Spawner {
@@ -58,19 +59,6 @@ pub trait Spawner {
 
     /// Returns, once, what tells that nothing can be started or ended any more.
     fn lost(&self) -> Option<oneshot::Receiver<()>>;
-}
-
-/// A job that outlived the runner that started it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inherited {
-    /// Its name.
-    pub job: String,
-    /// Its process, leader of its own group.
-    pub pid: u32,
-    /// Its start time, clock ticks since boot.
-    pub start_time: u64,
-    /// For how long it has run.
-    pub elapsed: Duration,
 }
 
 /// A job on its way.

@@ -394,7 +394,7 @@ mod tests {
             None
         }
 
-        fn inherited(&self) -> Vec<crate::process::Inherited> {
+        fn inherited(&self) -> Vec<crate::process::protocol::Inherited> {
             Vec::new()
         }
 

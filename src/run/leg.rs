@@ -5,7 +5,7 @@
 )]
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::time::Duration;
@@ -151,10 +151,12 @@ fn lock_unless_held(
     }
 }
 
-fn read_holder(dir: &RunDir) -> Option<Holder> {
+/// Returns whom the lock file names, held or not.
+pub fn read_holder(dir: &RunDir) -> Option<Holder> {
     let text = fs::read_to_string(dir.lock()).ok()?;
     let purpose = match text.split_whitespace().nth(4) {
         Some("discard") => Purpose::Discard,
+        Some("keep") => Purpose::Keep,
         Some(_) | None => Purpose::Leg,
     };
     let boot = text.split_whitespace().nth(5).map(str::to_string);
@@ -177,6 +179,29 @@ pub enum Purpose {
     Leg,
     /// A discard, which is left to end by itself.
     Discard,
+    /// A supervisor of a detached run, between two of its runners.
+    Keep,
+}
+
+impl Purpose {
+    fn word(self) -> &'static str {
+        match self {
+            Purpose::Leg => "leg",
+            Purpose::Discard => "discard",
+            Purpose::Keep => "keep",
+        }
+    }
+}
+
+/// Writes into the lock file, which the caller holds, that this process is who holds the run. Durable on return.
+pub fn write_holder(lock: &File, generation: Generation, leg: Leg, purpose: Purpose) -> io::Result<()> {
+    let pid = std::process::id();
+    let start_time = table::start_time(pid).unwrap_or(0);
+    let line =
+        format!("{pid} {start_time} {} {} {} {}\n", generation.0, leg.0, purpose.word(), table::boot());
+    lock.set_len(0)?;
+    std::os::unix::fs::FileExt::write_all_at(lock, line.as_bytes(), 0)?;
+    lock.sync_data()
 }
 
 /// Takes the run's lock and raises its generation. Durable on return.
@@ -185,7 +210,7 @@ pub enum Purpose {
 pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) -> Result<Claim, RunError> {
     let path = dir.lock();
     let io = |source| RunError::Io { path: path.clone(), source };
-    let mut lock =
+    let lock =
         OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(io)?;
     match lock_unless_held(dir, || lock.try_lock()) {
         Ok(()) => {}
@@ -203,15 +228,7 @@ pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) ->
     let claimed = read_holder(dir).map_or(0, |holder| holder.generation.0);
     let generation = Generation(written.max(claimed) + 1);
     let leg = last_leg(records).0 + 1;
-    let pid = std::process::id();
-    let start_time = table::start_time(pid).unwrap_or(0);
-    lock.set_len(0).map_err(io)?;
-    let word = match purpose {
-        Purpose::Leg => "leg",
-        Purpose::Discard => "discard",
-    };
-    writeln!(lock, "{pid} {start_time} {} {leg} {word} {}", generation.0, table::boot()).map_err(io)?;
-    lock.sync_data().map_err(io)?;
+    write_holder(&lock, generation, Leg(leg), purpose).map_err(io)?;
     let _ = fs::remove_file(dir.cancel());
     Ok(Claim { lock, generation })
 }
@@ -233,6 +250,16 @@ pub fn end_leftovers(dir: &RunDir, graph: Option<&Graph>) -> Result<Vec<String>,
 }
 
 impl Claim {
+    /// Returns the claim of a runner whose supervisor handed it the lock that it holds itself.
+    pub fn handed(lock: File, generation: Generation) -> Claim {
+        Claim { lock, generation }
+    }
+
+    /// Returns the lock, for a process that holds it with us. Errors: it can't be shared.
+    pub fn share(&self) -> io::Result<File> {
+        self.lock.try_clone()
+    }
+
     /// Returns what tells whether the claim is still the newest. Errors: its file can't be shared.
     pub fn fence(&self, dir: &RunDir) -> Result<Fence, RunError> {
         let lock = self.lock.try_clone();

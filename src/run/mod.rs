@@ -6,6 +6,7 @@ pub mod environment;
 
 pub mod forecast;
 mod install;
+pub mod keep;
 pub mod leg;
 pub mod overlay;
 pub mod perform;

@@ -123,6 +123,8 @@ impl Stage {
                 self.act(async move { stage.dispatch(intent, node, attempt, despite_inputs).await });
             }
             Action::Adopt { intent, node, attempt, job } => {
+                // At once: its end may be asked for next.
+                self.jobs.borrow_mut().insert(intent.clone(), job.to_string());
                 let stage = Rc::clone(self);
                 self.act(async move { stage.adopt(intent, node, attempt, job).await });
             }
@@ -285,7 +287,6 @@ impl Stage {
 
     /// Takes over a node that lives under a supervisor which outlived its runner.
     async fn adopt(&self, intent: IntentId, node: NodeIx, attempt: u32, job: IntentId) {
-        self.jobs.borrow_mut().insert(intent.clone(), job.to_string());
         match self.seams.spawner.adopt(job.as_str()) {
             Some(job) => self.see_end(intent, node, attempt, job.ended).await,
             None => self.answer(Event::Exited { intent, exit: lost(), leftovers: Vec::new() }),

@@ -92,7 +92,7 @@ impl Stage {
             return ProcessSeen::Living {
                 pid: living.pid,
                 start_time: living.start_time,
-                elapsed_ms: living.elapsed.as_millis() as u64,
+                elapsed_ms: living.elapsed_ms,
             };
         }
         match exits.get(job) {

@@ -399,7 +399,7 @@ pub enum Fact {
         /// What it is: `acquire`, `overlay`, `provision`, `dispatch`, `kill`.
         act: String,
         /// The lane or node that it is on.
-        target: String,
+        of: String,
         /// For how long it has been open.
         after_ms: u64,
         /// What is done about it: `wait`, `end`, `end-now` or `ask-supervisor`.

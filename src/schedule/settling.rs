@@ -434,7 +434,7 @@ impl Turn<'_> {
         self.note(Fact::ActOverdue {
             intent: intent.clone(),
             act: act.word().into(),
-            target: act.target(self.graph),
+            of: act.target(self.graph),
             after_ms: after.as_millis() as u64,
             next: next.word().into(),
         })?;

@@ -105,8 +105,8 @@ pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
         Fact::RestartRequested { reason, number, .. } if *number > 0 => {
             vec![format!("runner: starting it again, time {number} in a row ({reason})")]
         }
-        Fact::ActOverdue { act, target, after_ms, .. } => {
-            vec![format!("{target}: its {act} has no answer since {}", duration(*after_ms))]
+        Fact::ActOverdue { act, of, after_ms, .. } => {
+            vec![format!("{of}: its {act} has no answer since {}", duration(*after_ms))]
         }
         Fact::RestartRequested { .. }
         | Fact::RunStarted { .. }

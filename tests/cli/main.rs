@@ -7,6 +7,7 @@
 
 mod commands;
 mod completions;
+mod detached;
 mod explain;
 mod faults;
 mod graphs;
