@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::mask::Mask;
 use super::record::{Parsed, parse, sealed};
 use super::{JournalError, Record, Store};
+use crate::failpoint::{self, Point};
 use crate::fence::Fence;
 use crate::ids::{Generation, Leg};
 use crate::schedule::Fact;
@@ -46,8 +47,14 @@ struct FileStore(File);
 
 impl Store for FileStore {
     fn append(&mut self, lines: &[u8], durable: bool) -> io::Result<()> {
+        failpoint::at(Point::JournalBefore);
         self.0.write_all(lines)?;
-        if durable { self.0.sync_data() } else { Ok(()) }
+        failpoint::at(Point::JournalWritten);
+        if durable {
+            self.0.sync_data()?;
+            failpoint::at(Point::JournalSynced);
+        }
+        Ok(())
     }
 }
 

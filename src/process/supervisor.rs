@@ -28,6 +28,7 @@ use super::protocol::{self, Hello, Inherited, JobExit, JobSpec, Reply, Request};
 use super::runner::{self, HELLO_WAIT, Keeper, Standing};
 use super::survivors::signal_one;
 use super::{direct, spawn, table};
+use crate::failpoint::{self, Point};
 
 /// How long what a job left running has to end by itself: git's background maintenance, for one, is
 /// on its way out when the git that started it ends.
@@ -58,6 +59,7 @@ pub fn supervise(run_dir: &Path, lifeline: OwnedFd, environment: Environment) ->
     runtime.block_on(async {
         let stream = StdStream::from(lifeline);
         stream.set_nonblocking(true)?;
+        failpoint::counterpart(rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid() as u32));
         let mut supervisor = Supervisor::unconnected(run_dir, environment);
         supervisor.connect(UnixStream::from_std(stream)?);
         supervisor.run().await
@@ -266,6 +268,7 @@ impl Supervisor {
     }
 
     fn start(&mut self, spec: JobSpec) {
+        failpoint::at(Point::JobBefore);
         let opened = spec.record.as_ref().map_or(Ok(()), |record| self.open_record(record));
         let started = opened
             .and_then(|()| Capture::open(&spec.log, spec.result.as_deref(), spec.output_max))
@@ -287,6 +290,7 @@ impl Supervisor {
         let pipes = (OwnedFd::from(started.stdout), OwnedFd::from(started.stderr));
         tokio::spawn(write_output(spec.job.clone(), capture, pipes, drain, self.outputs.clone()));
         let start_time = table::start_time(started.pid).unwrap_or(0);
+        failpoint::at(Point::JobBorn);
         self.reply(Reply::Started { job: spec.job.clone(), pid: started.pid, start_time });
         let exit = JobExit { job: spec.job.clone(), ..JobExit::default() };
         let job = Job {
@@ -481,11 +485,13 @@ impl Supervisor {
 
     fn report(&mut self, name: &str) {
         let Some(mut job) = self.jobs.remove(name) else { return };
+        failpoint::at(Point::ExitBefore);
         if let Some(record) = &job.spec.record
             && self.write_record(record, &job.exit).is_err()
         {
             job.exit.disk_full = true;
         }
+        failpoint::at(Point::ExitRecorded);
         self.reply(Reply::Exited { job: name.to_string(), exit: job.exit });
         self.start_waiting();
     }
@@ -639,6 +645,8 @@ impl Supervisor {
                 });
                 match started {
                     Ok((pid, stream)) => {
+                        failpoint::counterpart(pid);
+                        failpoint::at(Point::RunnerBorn);
                         self.connect(stream);
                         self.runner = Standing::Started(pid, now + HELLO_WAIT);
                     }
