@@ -68,17 +68,15 @@ pub fn resume(
         ));
     }
     let mut repository = None;
-    let mut lanes_that_fit = 0;
+    let mut space = super::leg::Space::default();
     if let Some(of_run) = &file.repository {
         let worktrees = GitWorktrees::new(&settings.environment);
         let found = find_again(&worktrees, of_run)?;
         let mut opened = state.clone();
         open(&mut opened, options);
         let ready = readiness(&worktrees, &found, &file, &opened)?;
-        for note in ready.notes {
-            observer.warn(&note);
-        }
-        lanes_that_fit = ready.lanes_that_fit;
+        ready.notes.iter().for_each(|note| observer.warn(note));
+        space = ready.enough()?;
         repository = Some(found);
     }
     if is_detached {
@@ -86,7 +84,7 @@ pub fn resume(
         let pid = super::detach::detach(settings, &dir, &file.run_id, lock, options, super::detach::STARTED)?;
         return Ok(Resumed::Detached(pid));
     }
-    let claimed = Claimed { file, dir, claim, repository, lanes_that_fit, link: Link::Own };
+    let claimed = Claimed { file, dir, claim, repository, space, link: Link::Own };
     run_leg(settings, claimed, options, observer).map(Resumed::Leg)
 }
 
@@ -105,7 +103,7 @@ fn has_work(state: &RunState, options: &LegOptions) -> bool {
             NodePhase::Waiting | NodePhase::InFlight(_) => true,
             NodePhase::Over(EndState::Cancelled | EndState::Interrupted) => true,
             NodePhase::Over(EndState::Failed) => options.retry_failed,
-            NodePhase::Over(EndState::Blocked) => options.retry_blocked,
+            NodePhase::Over(EndState::Blocked) => options.retry_blocked || node.wants_room(),
             // Behind something that is blocked, so it waits on unless that is opened again.
             NodePhase::Over(EndState::Waiting | EndState::Skipped | EndState::Passed) => false,
         })
@@ -119,7 +117,7 @@ pub(super) fn open(state: &mut RunState, options: &LegOptions) {
             NodePhase::Over(end) => match end {
                 EndState::Passed => false,
                 EndState::Failed => options.retry_failed,
-                EndState::Blocked => options.retry_blocked,
+                EndState::Blocked => options.retry_blocked || node.wants_room(),
                 EndState::Skipped => options.retry_failed || options.retry_blocked,
                 EndState::Waiting | EndState::Cancelled | EndState::Interrupted => true,
             },

@@ -80,6 +80,8 @@ fn run_over(
         provisioned: Default::default(),
         versions: Default::default(),
         learned: "/nowhere".into(),
+        installs: Default::default(),
+        installing: Default::default(),
         lanes: Default::default(),
     });
     let driver = Driver {

@@ -24,5 +24,6 @@ mod screens;
 mod select;
 mod shown;
 mod signals;
+mod space;
 mod support;
 mod terminal;
