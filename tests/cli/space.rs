@@ -11,7 +11,11 @@ fn may_mount() -> bool {
         .output()
         .is_ok_and(|output| output.status.success());
     if !may {
-        println!("skipped: no mount namespace is to be had here");
+        let told = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            b"skipped: no mount namespace is to be had here\n",
+        );
+        told.unwrap();
     }
     may
 }
@@ -86,7 +90,7 @@ fn a_journal_that_can_not_be_written_stops_the_leg_and_a_resume_goes_on() {
     }
     let world = World::bare();
     let graph = "name: g\non_fail: continue\nnodes:\n\
-        - {id: a, run: '[ -e ran ] || head -c 100m /dev/zero > $OMG_HOME/fill; echo a >> ran'}\n\
+        - {id: a, run: '[ -e filled ] || { touch filled; head -c 100m /dev/zero > $OMG_HOME/fill; }; echo a >> ran'}\n\
         - {id: b, run: 'echo b >> ran', depends_on: [{id: a, on: finished}]}\n";
     let script = "$omg run $graph --run-id r1 > first 2>&1; echo \"code $?\"; rm $OMG_HOME/fill; \
         $omg resume r1 > second 2>&1; echo \"code $?\"";
