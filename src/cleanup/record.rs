@@ -5,6 +5,15 @@ use super::verdict::{Reason, Tip, Tree, Verdict};
 use super::{BranchFate, CHANNELS, Carried, CleanupOutcome, SweepRequest, TreeFate};
 use crate::worktree::lane::rescue_ref;
 
+/// What an earlier sweep of the lane has saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Earlier {
+    /// Files.
+    pub files: bool,
+    /// Commits, under the rescue ref.
+    pub commits: bool,
+}
+
 /// Words the outcomes of one lane.
 pub(super) struct Record<'a> {
     request: &'a SweepRequest,
@@ -63,8 +72,10 @@ impl<'a> Record<'a> {
         reason: Reason,
         branch: BranchFate,
         trouble: Option<&str>,
+        earlier: Earlier,
     ) -> CleanupOutcome {
-        let channels = self.channels(look, TreeFate::Removed, branch);
+        let mut channels = self.channels(look, TreeFate::Removed, branch);
+        self.add_earlier(&mut channels, earlier);
         let mut parts = Vec::new();
         match branch {
             BranchFate::Kept => {
@@ -98,6 +109,22 @@ impl<'a> Record<'a> {
             channels,
             carried: Vec::new(),
             unchecked: None,
+        }
+    }
+
+    /// What a killed sweep had saved is saved, though nothing is left to be seen of it where it was.
+    fn add_earlier(&self, channels: &mut [(&'static str, String)], earlier: Earlier) {
+        let files = format!("saved: {}", self.request.rescued.display());
+        let commits = format!("saved: {}", rescue_ref(&self.request.run, &self.request.lane));
+        for (is_there, channel, words) in
+            [(earlier.files, "ignored", files), (earlier.commits, "reflog", commits)]
+        {
+            let is_told = channels.iter().any(|(_, value)| *value == words);
+            if let Some((_, value)) =
+                channels.iter_mut().find(|(name, _)| is_there && !is_told && *name == channel)
+            {
+                *value = words;
+            }
         }
     }
 

@@ -13,13 +13,13 @@ use std::time::Instant;
 
 use super::guard::{Carried, carried};
 use super::look::{Head, Look, Looker};
-use super::record::{Record, with_carried};
+use super::record::{Earlier, Record, with_carried};
 use super::save::save;
 use super::verdict::{Branch, Folder, Permit, Reason, Terms, Tip, Tree, Verdict, decide};
 use super::withhold::as_they_are;
 use super::{BranchFate, CleanupOutcome, SweepRequest};
 use crate::failpoint::{self, Point};
-use crate::worktree::lane::{Lock, lock_reason};
+use crate::worktree::lane::{Lock, lock_reason, rescue_ref};
 use crate::worktree::{
     Entry, Git, LaneLock, Repository, RepositoryLock, branch_tip, checked_out_at, entry_for, gone_aside,
     is_folder, lock_of, lock_worktree, move_to, set_aside, unlock_worktree, unregister,
@@ -242,6 +242,9 @@ impl Sweep<'_> {
         let mut verdict = verdict.clone();
         let mut trouble = None;
         let by_us = look.observed.folder != Some(Folder::Absent);
+        // Asked where nothing can be seen of it any more: of a tree that is there, the look tells.
+        let was_judged = !by_us || look.observed.folder == Some(Folder::Judged);
+        let earlier = if was_judged { self.saved_before() } else { Earlier::default() };
         let mut may_delete = by_us;
         if let Some(entry) = entry
             && by_us
@@ -272,9 +275,17 @@ impl Sweep<'_> {
             trouble = Some(format!("{} could not be deleted: {error}", self.gone.display()));
         }
         if let Some(words) = trouble {
-            return self.record.gone(&look, Reason::Unfinished, branch, Some(&words));
+            return self.record.gone(&look, Reason::Unfinished, branch, Some(&words), earlier);
         }
-        self.record.gone(&look, verdict.reason, branch, None)
+        self.record.gone(&look, verdict.reason, branch, None, earlier)
+    }
+
+    /// Returns what a sweep that was killed had saved of this lane, or one of an earlier leg.
+    fn saved_before(&self) -> Earlier {
+        let files = fs::read_dir(&self.request.rescued).is_ok_and(|mut entries| entries.next().is_some());
+        let name = rescue_ref(&self.request.run, &self.request.lane);
+        let tip = branch_tip(self.looking, &self.repository.common_dir, &name);
+        Earlier { files, commits: tip.is_ok_and(|tip| tip.is_some()) }
     }
 
     fn unregister(&self, entry: &Entry) -> Result<(), String> {

@@ -295,3 +295,23 @@ fn a_run_of_a_newer_omg_is_refused_by_name() {
 fn stderr(world: &World) -> String {
     std::fs::read_to_string(world.path().join("stderr")).unwrap()
 }
+
+#[test]
+fn what_a_killed_cleanup_had_saved_is_told_by_the_next() {
+    for place in ["DeleteBefore@2", "DeleteAfter@2"] {
+        let mut world = World::with(&[("a.txt", "one\n"), (".gitignore", "out/\n")]);
+        let mark = world.path().join("struck");
+        world.extra.push(("FAILPOINT".into(), format!("{place}@{}", mark.display()).into()));
+        let run = "mkdir out; echo precious > out/i; git commit -q --allow-empty -m moved; git reset -q --hard HEAD~";
+        let graph = world.graph(&format!("name: g\nnodes:\n- {{id: a, worktree: l, run: '{run}'}}\n"));
+        let ended = world.omg(&["run", &graph, "--run-id", "r1"]);
+        assert!(mark.exists(), "{place}: {}", ended.text());
+        let told = world.omg(&["resume", "r1"]).expect(0).text();
+        let saved = world.run_dir().join("rescued/l");
+        assert_eq!(std::fs::read_to_string(saved.join("out/i")).unwrap(), "precious\n");
+        assert!(told.contains(&format!("saved in {}", saved.display())), "{place}: {told}");
+        let channels = &world.lane_view("l")["cleanup"]["channels"];
+        assert_eq!(channels["ignored"], format!("saved: {}", saved.display()), "{place}");
+        assert_eq!(channels["reflog"], "saved: refs/omg/rescued/r1/l", "{place}");
+    }
+}
