@@ -39,7 +39,7 @@ impl Stage {
                 OpenAct::Provision(lane) => Seen::Installation {
                     marked: mark::find(&self.dir.lane(&self.graph().lane(lane).name)).is_some(),
                 },
-                OpenAct::Dispatch(node) => Seen::Process(self.see_process(state, node, &exits)),
+                OpenAct::Dispatch(node) => Seen::Process(self.see_process(state, node, &exits).await),
                 OpenAct::Kill(node) => Seen::Survivors(self.survivors(state, node)),
                 OpenAct::Restart => Seen::Runner,
             };
@@ -80,7 +80,7 @@ impl Stage {
     }
 
     /// A job that lives under its supervisor counts before an exit on disk: it ended since, and says so itself.
-    fn see_process(
+    async fn see_process(
         &self,
         state: &RunState,
         node: NodeIx,
@@ -96,7 +96,16 @@ impl Stage {
             };
         }
         match exits.get(job) {
-            Some(exit) => ProcessSeen::Exited(judged(self.graph(), &self.dir, node, exit)),
+            Some(exit) => {
+                let lane = self.graph().node(node).lane;
+                let in_place = match lane {
+                    None => true,
+                    Some(lane) => {
+                        matches!(self.see_lane(state, lane).await, Seen::Lane(LaneSeen::Whole(_)))
+                    }
+                };
+                ProcessSeen::Exited { exit: judged(self.graph(), &self.dir, node, exit), in_place }
+            }
             None => ProcessSeen::Gone,
         }
     }

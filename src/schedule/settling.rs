@@ -80,7 +80,12 @@ pub enum LaneSeen {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProcessSeen {
     /// It ended, and its exit is on disk.
-    Exited(Exit),
+    Exited {
+        /// How.
+        exit: Exit,
+        /// Whether its lane is as it left it, or it has none: then its checks can be made now.
+        in_place: bool,
+    },
     /// It lives under a supervisor that outlived its runner.
     Living {
         /// Its process.
@@ -327,9 +332,39 @@ impl Turn<'_> {
             Some(Seen::Process(ProcessSeen::Living { pid, start_time, elapsed_ms })) => {
                 self.adopt(ix, &flight, (*pid, *start_time), Duration::from_millis(*elapsed_ms))
             }
-            Some(Seen::Process(ProcessSeen::Exited(exit))) => self.settle_node(ix, &flight, Some(exit)),
+            Some(Seen::Process(ProcessSeen::Exited { exit, in_place: true }))
+                if self.awaits_checks(ix, &flight, exit) =>
+            {
+                self.take_up(ix, &flight, exit)
+            }
+            Some(Seen::Process(ProcessSeen::Exited { exit, .. })) => {
+                self.settle_node(ix, &flight, Some(exit))
+            }
             Some(_) | None => self.settle_node(ix, &flight, None),
         }
+    }
+
+    /// Returns whether a process ended well by itself, and only its `verify` was not made.
+    fn awaits_checks(&self, ix: NodeIx, flight: &Flight, exit: &Exit) -> bool {
+        let check = &self.graph.node(ix).check;
+        check.verify.is_some()
+            && flight.ending.is_none()
+            && !exit.ended_by_us
+            && judge_exit(exit, check.exit_zero, false).is_none()
+    }
+
+    /// Goes on with the checks of a node whose process is over: it is not started again, its act is minted anew.
+    fn take_up(&mut self, ix: NodeIx, flight: &Flight, exit: &Exit) -> Result<(), IllegalFact> {
+        let intent = self.mint();
+        self.note(Fact::DispatchRequested {
+            node: self.graph.node(ix).id.clone(),
+            attempt: flight.attempt,
+            intent: intent.clone(),
+            reason: CHECKS.into(),
+            lane: self.lane_of(ix),
+            job: Some(flight.job.clone()),
+        })?;
+        self.exited(ix, &intent, exit, &[])
     }
 
     /// Takes a living node over: it is not started again, its act is minted anew.
@@ -379,11 +414,13 @@ impl Turn<'_> {
         let node = self.graph.node(ix);
         let judged = found.filter(|exit| !exit.ended_by_us && flight.ending.is_none());
         let (exit, fault) = match judged {
-            // Its checks were not all made, so it has not passed.
-            Some(exit) if node.check.verify.is_some() => {
-                (exit.clone(), Some(interrupted("its leg ended before its `verify`")))
+            Some(exit) => {
+                let own = judge_exit(exit, node.check.exit_zero, false);
+                // Its checks were not all made, so it has not passed.
+                let unchecked =
+                    node.check.verify.as_ref().map(|_| interrupted("its leg ended before its `verify`"));
+                (exit.clone(), own.or(unchecked))
             }
-            Some(exit) => (exit.clone(), judge_exit(exit, node.check.exit_zero, false)),
             None => (found.cloned().unwrap_or_default(), Some(interrupted("its leg ended before it did"))),
         };
         let next = fault.as_ref().map(|fault| resolve(fault, &node.retry, self.state.node(ix).spent));
@@ -450,6 +487,8 @@ impl Turn<'_> {
 
 /// How a lane came to be that a dead leg had made and no receipt told of.
 pub(super) const FOUND: &str = "found";
+/// Why a node whose process is over is dispatched: its checks are still to be made.
+pub(super) const CHECKS: &str = "checks";
 /// Why a node that lives is dispatched: it was started by a dead leg.
 pub(super) const ADOPTED: &str = "adopted";
 

@@ -10,10 +10,11 @@ use crate::schedule::step;
 const LANE: LaneIx = LaneIx(0);
 const NODE: NodeIx = NodeIx(0);
 
+const GRAPH: &str =
+    "name: x\nnodes:\n- {id: a, worktree: l, run: x, timeout: 1h}\n- {id: b, run: x, depends_on: [a]}\n";
+
 fn graph() -> Graph {
-    let text =
-        "name: x\nnodes:\n- {id: a, worktree: l, run: x, timeout: 1h}\n- {id: b, run: x, depends_on: [a]}\n";
-    load("g.yaml", text, &|_| None, Trust::Reviewed).unwrap().graph
+    load("g.yaml", GRAPH, &|_| None, Trust::Reviewed).unwrap().graph
 }
 
 fn whole() -> LaneSeen {
@@ -59,7 +60,11 @@ fn requests(act: OpenAct) -> Vec<Fact> {
 /// Begins a leg that finds `act` open and sees `seen` of it. Returns the facts after `run.started`, the actions,
 /// and where the run stands.
 fn settled(act: OpenAct, seen: Option<Seen>) -> (Vec<Fact>, Vec<Action>, RunState) {
-    let graph = graph();
+    settled_in(GRAPH, act, seen)
+}
+
+fn settled_in(text: &str, act: OpenAct, seen: Option<Seen>) -> (Vec<Fact>, Vec<Action>, RunState) {
+    let graph = load("g.yaml", text, &|_| None, Trust::Reviewed).unwrap().graph;
     let (names, mut state) = (Names::of(&graph), RunState::new(&graph));
     (state.leg, state.generation) = (Leg(1), Generation(1));
     for fact in requests(act) {
@@ -193,14 +198,38 @@ fn a_kill_is_done_where_nothing_lives_and_is_told_where_something_does() {
 fn a_dispatched_node_is_settled_by_its_process() {
     let exit = |code| Exit { code: Some(code), ..Exit::default() };
     for (exit, end) in [(exit(0), EndState::Passed), (exit(3), EndState::Failed)] {
-        let seen = Seen::Process(ProcessSeen::Exited(exit));
+        let seen = Seen::Process(ProcessSeen::Exited { exit, in_place: true });
         let (_, _, state) = settled(OpenAct::Dispatch(NODE), Some(seen));
         assert_eq!(state.end_of(NODE), Some(end));
     }
     let ended_by_us = Exit { ended_by_us: true, ..exit(0) };
-    let (_, _, state) =
-        settled(OpenAct::Dispatch(NODE), Some(Seen::Process(ProcessSeen::Exited(ended_by_us))));
+    let (_, _, state) = settled(
+        OpenAct::Dispatch(NODE),
+        Some(Seen::Process(ProcessSeen::Exited { exit: ended_by_us, in_place: true })),
+    );
     assert_eq!(state.end_of(NODE), None);
+}
+
+#[test]
+fn checks_that_a_kill_cut_short_are_made_without_the_node() {
+    let text = "name: x\nnodes:\n- {id: a, worktree: l, run: x, success_check: {verify: {command: y}}}\n\
+        - {id: b, run: x, depends_on: [a]}\n";
+    let seen = |in_place, code| {
+        let exit = Exit { code: Some(code), ..Exit::default() };
+        Some(Seen::Process(ProcessSeen::Exited { exit, in_place }))
+    };
+    let (facts, actions, state) = settled_in(text, OpenAct::Dispatch(NODE), seen(true, 0));
+    let Fact::DispatchRequested { reason, job: Some(job), attempt: 1, .. } = &facts[0] else {
+        panic!("{facts:?}")
+    };
+    assert_eq!((reason.as_str(), job.as_str()), (CHECKS, "g1-1"));
+    assert!(matches!(&actions[0], Action::Verify { node: NODE, attempt: 1, .. }), "{actions:?}");
+    assert_eq!(state.node(NODE).attempts, 1);
+    // Where its lane is not as it was, or it did not end well, there is nothing to go on with.
+    let (facts, _, _) = settled_in(text, OpenAct::Dispatch(NODE), seen(false, 0));
+    assert!(matches!(&facts[0], Fact::AttemptFinished { fault: Some(_), .. }), "{facts:?}");
+    let (_, _, state) = settled_in(text, OpenAct::Dispatch(NODE), seen(true, 1));
+    assert_eq!(state.end_of(NODE), Some(EndState::Failed));
 }
 
 #[test]

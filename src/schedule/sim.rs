@@ -408,8 +408,8 @@ impl World {
             Fact::ProvisionStale { lane, .. } => {
                 self.fit_lanes.remove(&self.lane_of(lane));
             }
-            Fact::DispatchRequested { node, attempt, intent, .. } => {
-                self.book_dispatch(node, *attempt, intent)
+            Fact::DispatchRequested { node, attempt, intent, job, .. } => {
+                self.book_dispatch(node, *attempt, intent, job.is_some())
             }
             Fact::DispatchFailed { intent, .. } => {
                 self.inside.remove(intent);
@@ -492,12 +492,15 @@ impl World {
         self.over.get(&ix).copied().or_else(|| self.state.end_of(ix))
     }
 
-    fn book_dispatch(&mut self, node: &NodeId, attempt: u32, intent: &IntentId) {
+    fn book_dispatch(&mut self, node: &NodeId, attempt: u32, intent: &IntentId, is_taken_over: bool) {
         let ix = self.names.node(node).unwrap();
         assert!(!self.passed.contains(&ix), "{node} passed and runs again");
-        if let Some(job) = self.living.get(&ix) {
-            // It is taken over; nothing of it is begun.
-            assert!(self.starting, "{node} is started while it lives as {job}");
+        assert!(is_taken_over || !self.living.contains_key(&ix), "{node} is started while it lives");
+        if is_taken_over {
+            // Nothing of it is begun.
+            assert!(self.starting, "{node} is taken over in the middle of a leg");
+            let delivered = self.delivered.entry(ix).or_default();
+            *delivered = (*delivered).max(attempt);
             self.inside.insert(intent.clone(), ix);
             // The lane that it is in is prepared at its next use.
             self.early_open = false;
@@ -757,7 +760,9 @@ impl World {
         }
         let NodePhase::InFlight(flight) = &self.state.node(node).phase else { return ProcessSeen::Gone };
         match exits.iter().find(|(job, _)| *job == flight.job) {
-            Some((_, exit)) => ProcessSeen::Exited(exit.clone()),
+            Some((_, exit)) => {
+                ProcessSeen::Exited { exit: exit.clone(), in_place: !flight.attempt.is_multiple_of(2) }
+            }
             None => ProcessSeen::Gone,
         }
     }

@@ -416,9 +416,14 @@ impl RunState {
                     intent: intent.clone(),
                     job: job.as_ref().unwrap_or(intent).clone(),
                     attempt: *attempt,
-                    delivered: false,
+                    // What is taken over was seen to run.
+                    delivered: job.is_some(),
                     ending: None,
                 });
+                if job.is_some() {
+                    let record = &mut self.nodes[node.at()];
+                    record.attempts = record.attempts.max(*attempt);
+                }
                 self.take_lane(graph, node);
                 if job.is_some()
                     && let Some(lane) = graph.node(node).lane

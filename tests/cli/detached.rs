@@ -207,3 +207,28 @@ fn a_resume_can_be_detached_and_opens_only_once_what_it_was_told_to() {
     assert_eq!(text(&world, "a").lines().count(), 2);
     world.omg(&["resume", "r1", "--detach"]).expect(1);
 }
+
+#[test]
+fn a_verify_that_a_kill_cut_short_is_made_without_running_the_node_again() {
+    let world = World::new();
+    let verify = "echo v >> v; [ -e go ] || while :; do sleep 0.05; done";
+    let graph = format!(
+        "name: g\nnodes:\n- {{id: a, worktree: l, run: 'echo a >> $OMG_REPO/a; echo x > f; git add f; git commit -qm f', \
+         success_check: {{verify: {{command: 'cd $OMG_REPO; {verify}'}}}}}}\n"
+    );
+    let _run = detach(&world, &graph);
+    world.wait_file(&world.repo().join("v"));
+    kill(&world, "run.lock");
+    world.wait_for("its second check", || text(&world, "v").lines().count() == 2);
+    let_go(&world);
+    // And in the foreground, where nobody was left.
+    kill(&world, "supervisor.lock");
+    if let Some(runner) = pid_in(&world, "run.lock") {
+        let _ = kill_process(runner, Signal::KILL);
+    }
+    world.wait_for("the lock to be free", || world.show()["status"] == "interrupted");
+    world.omg(&["resume", "r1"]).expect(0);
+    assert_eq!(text(&world, "a"), "a\n");
+    assert_eq!(text(&world, "v").lines().count(), 3);
+    assert_eq!(world.node("a")["attempts"], 1);
+}
