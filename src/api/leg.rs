@@ -26,6 +26,7 @@ use crate::run::environment::of_git;
 use crate::run::perform::Stage;
 use crate::run::seams::{Clock, Seams, SystemClock};
 use crate::run::{Observer, RunError, leg, signals};
+use crate::schedule::Fact;
 use crate::schedule::event::LegStart;
 use crate::schedule::fact::{RunStatus, StopReason};
 use crate::schedule::fault::Exit;
@@ -260,6 +261,8 @@ pub struct Claimed {
     pub claim: leg::Claim,
     /// What was written so far.
     pub records: Vec<Record>,
+    /// What is to be written before the leg begins: the amendment of its graph.
+    pub first: Vec<Fact>,
     /// Its repository.
     pub repository: Option<Repository>,
     /// How many lanes fit.
@@ -302,7 +305,7 @@ async fn leg_inside(
     options: &LegOptions,
     observer: Rc<dyn Observer>,
 ) -> Result<LegReport, RunError> {
-    let Claimed { file, dir, claim, records, repository, lanes_that_fit, exits } = claimed;
+    let Claimed { file, dir, claim, records, first, repository, lanes_that_fit, exits } = claimed;
     let io = |path: &std::path::Path, source| RunError::Io { path: path.into(), source };
     let asks = signals::listen(&dir).map_err(|error| io(dir.root(), error))?;
     let marked = of_git(&settings.environment, &file.run_id, &dir);
@@ -316,14 +319,19 @@ async fn leg_inside(
     };
     let mask = mask(settings, &file);
     let generation = claim.generation;
-    let (journal, records) =
+    let (mut journal, mut records) =
         Journal::open(&dir.events(), |records| (Leg(leg::last_leg(records).0 + 1), generation), mask)
             .map(|(journal, read)| (journal, if records.is_empty() { read } else { records }))?;
+    let number = Leg(leg::last_leg(&records).0 + 1);
+    for line in journal.append(first, now())? {
+        observer.recorded(&line.record, &line.text);
+        records.push(line.record);
+    }
     let names = Names::of(&file.graph);
     let state = replay(&file.graph, &names, &records)
         .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() })?;
     let mut start = LegStart {
-        leg: Leg(leg::last_leg(&records).0 + 1),
+        leg: number,
         generation,
         concurrency: concurrency(settings, &file.graph, options.concurrency),
         on_fail: if options.keep_going { OnFail::Continue } else { file.graph.parts().on_fail },
@@ -418,6 +426,7 @@ mod tests {
         let base = CommitId::from("0".repeat(40));
         let file = RunFile {
             selection: None,
+            planned: false,
             schema: 1,
             run_id: RunId::from("r1"),
             created_at: jiff::Timestamp::UNIX_EPOCH,

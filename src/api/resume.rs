@@ -79,7 +79,8 @@ pub fn resume(
         repository = Some(found);
     }
     let exits = leg::exits_on_disk(&dir, &file.graph, &records);
-    let claimed = Claimed { file, dir, claim, records, repository, lanes_that_fit, exits };
+    let first = Vec::new();
+    let claimed = Claimed { file, dir, claim, records, first, repository, lanes_that_fit, exits };
     run_leg(settings, claimed, options, observer).map(Resumed::Leg)
 }
 

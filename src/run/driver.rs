@@ -241,6 +241,7 @@ mod tests {
         let dir = RunDir::new(folder.path(), &run_id);
         let file = RunFile {
             selection: None,
+            planned: false,
             schema: 1,
             run_id,
             created_at: jiff::Timestamp::UNIX_EPOCH,

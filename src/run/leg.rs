@@ -77,12 +77,9 @@ fn make_draft(draft: &Path, file: &RunFile) -> io::Result<()> {
     File::open(draft)?.sync_all()
 }
 
-/// Returns what a run is.
+/// Returns what a run is, since its newest amendment where there is one.
 pub fn load(dir: &RunDir) -> Result<RunFile, RunError> {
-    let path = dir.run_file();
-    let io = |source| RunError::Io { path: path.clone(), source };
-    let bytes = fs::read(&path).map_err(io)?;
-    serde_json::from_slice(&bytes).map_err(|error| io(error.into()))
+    super::amended::load(dir)
 }
 
 /// How long a lock is waited for whose holder is dead: a child that a killed runner was about to start

@@ -401,6 +401,7 @@ impl World {
             Fact::KillRequested { .. }
             | Fact::KillPerformed { .. }
             | Fact::KillFailed { .. }
+            | Fact::GraphAmended { .. }
             | Fact::Stopping { .. }
             | Fact::CleanupRequested { .. }
             | Fact::CleanupPerformed { .. }
