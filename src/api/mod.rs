@@ -1,5 +1,6 @@
 //! One function per operation, its types and its exit codes. No printing; `cli` does that.
 
+pub mod amend;
 pub mod cancel;
 pub mod doctor;
 pub mod explain;
@@ -8,6 +9,7 @@ pub mod init;
 pub mod lanes;
 pub mod lint;
 pub mod names;
+pub mod outlook;
 pub mod plan;
 pub mod resume;
 pub mod start;
