@@ -10,6 +10,8 @@ pub mod lanes;
 pub mod lint;
 pub mod names;
 pub mod outlook;
+#[cfg(test)]
+mod outlook_tests;
 pub mod plan;
 pub mod resume;
 pub mod start;
