@@ -23,6 +23,9 @@ use crate::schedule::state::{LanePhase, Names, NodePhase, RunState};
 use crate::settings::Settings;
 use crate::worktree::{GitWorktrees, Worktrees};
 
+/// Nodes that passed and changed which are named; what changes for all by mistake may be thousands.
+const COMPLAINTS_MAX: usize = 100;
+
 /// What a user asks of an amendment.
 #[derive(Clone, Debug, Default)]
 pub struct AmendRequest {
@@ -237,7 +240,15 @@ fn passed_nodes(old: &Graph, state: &RunState, difference: &Difference, named: &
             })
         }
     };
-    difference.nodes.iter().filter(|(id, _)| passed(id)).filter_map(complaint).collect()
+    let mut wrong: Vec<Complaint> =
+        difference.nodes.iter().filter(|(id, _)| passed(id)).filter_map(complaint).collect();
+    if wrong.len() > COMPLAINTS_MAX {
+        let more = wrong.len() - COMPLAINTS_MAX;
+        wrong.truncate(COMPLAINTS_MAX);
+        let message = format!("{more} more nodes have passed, and they changed or are gone");
+        wrong.push(Complaint { message, hint: None });
+    }
+    wrong
 }
 
 /// Whether something of a lane is there, or may be.

@@ -1,6 +1,6 @@
 //! What a leg would do with a run as it stands: a pure look ahead, by the rules of the scheduler.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::leg::LegOptions;
 use crate::graph::Graph;
@@ -10,6 +10,9 @@ use crate::ids::{NodeId, NodeIx};
 use crate::schedule::fact::EndState;
 use crate::schedule::state::{NodePhase, RunState};
 use crate::view::outlook::{Outlook, Rests, Runs};
+
+/// Nodes of one kind at which it hangs that others do not run, that are told apart.
+const ROOTS_MAX: usize = 3;
 
 /// What an amendment says of nodes.
 #[derive(Clone, Copy, Debug)]
@@ -132,10 +135,34 @@ fn whys(amended: &Amended<'_>) -> BTreeMap<NodeId, Runs> {
     whys
 }
 
+/// Of which kinds there are too many nodes at which it hangs that others do not run: each would take a line.
+struct Several {
+    needs: bool,
+    behind: bool,
+    unless: bool,
+}
+
+impl Several {
+    fn of(fates: &[Fate]) -> Several {
+        let [mut needs, mut behind, mut unless] = [const { BTreeSet::new() }; 3];
+        for fate in fates {
+            match fate {
+                Fate::Skipped(Some(root)) => drop(needs.insert(root)),
+                Fate::Behind(root) => drop(behind.insert(root)),
+                Fate::Unless(root) => drop(unless.insert(root)),
+                Fate::Kept | Fate::Runs(_) | Fate::Failed | Fate::Blocked | Fate::Skipped(None) => {}
+            }
+        }
+        let several = |roots: BTreeSet<&NodeId>| roots.len() > ROOTS_MAX;
+        Several { needs: several(needs), behind: several(behind), unless: several(unless) }
+    }
+}
+
 fn gathered(graph: &Graph, fates: Vec<Fate>) -> Outlook {
     let mut outlook = Outlook::default();
     let (mut runs, mut rests): (BTreeMap<Runs, Vec<NodeId>>, BTreeMap<Rests, Vec<NodeId>>) =
         Default::default();
+    let several = Several::of(&fates);
     for (node, fate) in graph.nodes().iter().zip(fates) {
         let id = node.id.clone();
         let why = match fate {
@@ -149,10 +176,10 @@ fn gathered(graph: &Graph, fates: Vec<Fate>) -> Outlook {
             }
             Fate::Failed => Rests::Failed,
             Fate::Blocked => Rests::Blocked,
-            Fate::Skipped(Some(needs)) => Rests::Needs(needs),
+            Fate::Skipped(Some(needs)) => Rests::Needs((!several.needs).then_some(needs)),
             Fate::Skipped(None) => Rests::Condition,
-            Fate::Behind(root) => Rests::Behind(root),
-            Fate::Unless(root) => Rests::Unless(root),
+            Fate::Behind(root) => Rests::Behind((!several.behind).then_some(root)),
+            Fate::Unless(root) => Rests::Unless((!several.unless).then_some(root)),
         };
         rests.entry(why).or_default().push(id);
     }
@@ -265,6 +292,24 @@ mod tests {
                 "not run (its condition is not met): d",
             ],
         );
+    }
+
+    #[test]
+    fn of_many_that_failed_it_is_not_told_who_needs_which() {
+        let pair =
+            |at: usize| format!("- {{id: f{at}, run: x}}\n- {{id: g{at}, run: x, depends_on: [f{at}]}}\n");
+        let check = |count: usize, expected: &[&str]| {
+            let text = format!("name: x\nnodes:\n{}", (0..count).map(pair).collect::<String>());
+            let graph = load("g.yaml", &text, &|_| None, Trust::Reviewed).unwrap().graph;
+            let mut state = RunState::new(&graph);
+            for at in 0..count {
+                state.nodes[2 * at].phase = NodePhase::Over(EndState::Failed);
+            }
+            let lines = outlook(&graph, &state, &LegOptions::default(), &[], None).lines();
+            assert_eq!(lines[1..], *expected);
+        };
+        check(2, &["not run (needs f0, which failed): g0", "not run (needs f1, which failed): g1"]);
+        check(4, &["not run (needs what failed): g0, g1, g2, g3"]);
     }
 
     #[test]

@@ -64,12 +64,12 @@ pub enum Rests {
     Blocked,
     /// Its own condition was not met, or can't be.
     Condition,
-    /// It needs the result of this node, which failed.
-    Needs(NodeId),
-    /// It waits behind this node, which is blocked.
-    Behind(NodeId),
-    /// It runs only if this node, which runs, fails.
-    Unless(NodeId),
+    /// It needs the result of this node, which failed; `None` where there are too many to tell them apart.
+    Needs(Option<NodeId>),
+    /// It waits behind this node, which is blocked; `None` as above.
+    Behind(Option<NodeId>),
+    /// It runs only if this node, which runs, fails; `None` as above.
+    Unless(Option<NodeId>),
 }
 
 impl Runs {
@@ -96,9 +96,12 @@ impl Rests {
             Rests::Failed => "not run (failed: --retry-failed would open it)".into(),
             Rests::Blocked => "not run (blocked: --retry-blocked would open it)".into(),
             Rests::Condition => "not run (its condition is not met)".into(),
-            Rests::Needs(node) => format!("not run (needs {node}, which failed)"),
-            Rests::Behind(node) => format!("not run (waits behind {node})"),
-            Rests::Unless(node) => format!("not run (only if {node} fails)"),
+            Rests::Needs(Some(node)) => format!("not run (needs {node}, which failed)"),
+            Rests::Needs(None) => "not run (needs what failed)".into(),
+            Rests::Behind(Some(node)) => format!("not run (waits behind {node})"),
+            Rests::Behind(None) => "not run (waits behind what is blocked)".into(),
+            Rests::Unless(Some(node)) => format!("not run (only if {node} fails)"),
+            Rests::Unless(None) => "not run (only if what runs fails)".into(),
         }
     }
 }
@@ -221,7 +224,7 @@ mod tests {
         let outlook = Outlook {
             kept: ids(&["a", "b"]),
             runs: vec![(Runs::Interrupted, ids(&["c"])), (Runs::NotBegun, ids(&many))],
-            rests: vec![(Rests::Blocked, ids(&["d"])), (Rests::Behind("d".into()), ids(&["e"]))],
+            rests: vec![(Rests::Blocked, ids(&["d"])), (Rests::Behind(Some("d".into())), ids(&["e"]))],
         };
         assert_eq!(
             outlook.lines(),
