@@ -424,6 +424,23 @@ fn a_lane_that_a_killed_leg_left_and_no_node_has_any_more_is_cleaned_up() {
 }
 
 #[test]
+fn changed_provisioning_is_done_in_a_lane_that_is_there() {
+    let world = World::new();
+    let text = |command: &str, b: &str| {
+        format!(
+            "name: x\nprovision: 'echo {command} >> ../provisioned'\nnodes:\n{}{}",
+            node(&world, "a", "worktree: l, ", "echo x > dirty"),
+            node(&world, "b", "worktree: l, depends_on: [a], ", b)
+        )
+    };
+    world.run(&text("one", "exit 1")).expect(1);
+    let ended = amend(&world, &text("two", "test -e dirty"), &[]).expect(0);
+    assert!(ended.stderr.contains("~ provision.command changed\n    - echo one"), "{}", ended.stderr);
+    let did = fs::read_to_string(world.run_dir().join("worktrees/provisioned")).unwrap();
+    assert_eq!(did, "one\ntwo\n");
+}
+
+#[test]
 fn a_graph_without_lanes_may_get_one() {
     let world = World::new();
     world.run(&graph(&[node(&world, "a", "", "exit 1")])).expect(1);
