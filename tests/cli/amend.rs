@@ -267,6 +267,51 @@ fn killed_between_the_event_and_its_leg_a_run_has_the_new_graph() {
 }
 
 #[test]
+fn killed_at_any_moment_an_amendment_is_made_once_or_not_at_all() {
+    let world = World::new();
+    let nodes = |b: &str| {
+        graph(&[
+            node(&world, "a", "worktree: l, ", "echo x > n; git add n; git commit -q -m mine"),
+            node(&world, "b", "worktree: l, depends_on: [a], ", b),
+            node(&world, "c", "depends_on: [b], ", "true"),
+        ])
+    };
+    let new = world.path().join("new.yaml");
+    fs::write(&new, nodes("test -e n")).unwrap();
+    let words = ["resume", "r1", "--graph", new.to_str().unwrap()];
+    for moment in (0..4).chain((4..60).step_by(3)) {
+        let _ = fs::remove_dir_all(world.run_dir());
+        let _ = fs::remove_file(world.path().join("did"));
+        world.shell("git worktree prune; git update-ref -d refs/heads/omg/r1/l");
+        world.run(&nodes("exit 1")).expect(1);
+        let before = world.events().len();
+        let mut child = world.start(&words);
+        let is_over =
+            || world.events().len() > before && world.event_names().last().unwrap() == "run.finished";
+        if moment == 0 {
+            // Between the file and its event, or soon after.
+            world.wait_file(&world.run_dir().join("amended/1.json"));
+        } else {
+            world.wait_for("the moment", || world.events().len() >= before + moment || is_over());
+        }
+        let over = is_over();
+        signal(&child, Signal::KILL);
+        child.wait().unwrap();
+        let resumed = world.omg(&words);
+        assert_eq!(resumed.code, Some(0), "moment {moment}: {}", resumed.stderr);
+        assert_eq!(world.show()["status"], "passed", "moment {moment}");
+        assert_eq!(amended(&world).len(), 1, "moment {moment}");
+        let did = did(&world);
+        assert_eq!(did.matches('a').count(), 1, "moment {moment}: {did}");
+        assert_eq!(world.git("show omg/r1/l:n"), "x", "moment {moment}");
+        if over {
+            return;
+        }
+    }
+    panic!("the leg does not end");
+}
+
+#[test]
 fn what_was_in_flight_when_its_leg_was_killed_is_not_taken_for_the_new_node() {
     let world = World::bare();
     let nodes = |b: &str, last: &str| {
