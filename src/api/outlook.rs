@@ -317,7 +317,8 @@ mod tests {
         let graph = graph();
         let mut state = state(&graph, &[("a", EndState::Passed)]);
         let b = graph.node_ix("b").unwrap();
-        let flight = Flight { intent: "g1-1".into(), attempt: 1, delivered: true, ending: None };
+        let flight =
+            Flight { intent: "g1-1".into(), job: "g1-1".into(), attempt: 1, delivered: true, ending: None };
         state.nodes[b.at()].phase = NodePhase::InFlight(flight);
         let lines = |ended: &[NodeIx]| outlook(&graph, &state, &LegOptions::default(), ended, None).lines();
         assert_eq!(lines(&[])[1], "runs again (interrupted): b");

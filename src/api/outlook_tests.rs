@@ -6,11 +6,13 @@ use super::leg::LegOptions;
 use super::outlook::outlook;
 use crate::graph::model::{OnFail, ProvisionWhen};
 use crate::graph::{Graph, Trust, load};
-use crate::ids::{Generation, IntentId, Leg, NodeId, NodeIx};
+use crate::ids::{Generation, Leg, NodeId, NodeIx};
+use crate::run::settle::SeenAct;
 use crate::schedule::amending::closings;
 use crate::schedule::event::LegStart;
 use crate::schedule::fact::{EndState, StopReason};
 use crate::schedule::fault::Exit;
+use crate::schedule::settling::{OpenAct, ProcessSeen, Seen};
 use crate::schedule::state::{Names, NodePhase, RunState};
 use crate::schedule::{Action, Event, Fact, step};
 use crate::view::outlook::Runs;
@@ -64,7 +66,7 @@ impl World {
     }
 
     /// Runs a leg; `good` is one in which all goes well. Returns the nodes that it dispatched.
-    fn leg(&mut self, options: &LegOptions, exits: Vec<(IntentId, Exit)>, good: bool) -> BTreeSet<NodeId> {
+    fn leg(&mut self, options: &LegOptions, exits: Vec<SeenAct>, good: bool) -> BTreeSet<NodeId> {
         let mut state = self.replayed();
         let start = LegStart {
             leg: Leg(state.leg.0 + 1),
@@ -77,7 +79,8 @@ impl World {
             retry_blocked: options.retry_blocked,
             unfit: Vec::new(),
             learned: Vec::new(),
-            exits,
+            seen: exits,
+            format: 1,
             pid: 1,
             build: String::new(),
         };
@@ -136,14 +139,15 @@ impl World {
     }
 
     /// Exits on disk of some nodes in flight, and those nodes.
-    fn exits(&mut self, state: &RunState) -> (Vec<(IntentId, Exit)>, Vec<NodeIx>) {
+    fn exits(&mut self, state: &RunState) -> (Vec<SeenAct>, Vec<NodeIx>) {
         let (mut exits, mut nodes) = (Vec::new(), Vec::new());
         for ix in self.graph.node_ixs() {
             if let NodePhase::InFlight(flight) = &state.node(ix).phase
                 && flight.ending.is_none()
                 && self.dice.percent(50)
             {
-                exits.push((flight.intent.clone(), Exit { code: Some(0), ..Exit::default() }));
+                let exit = ProcessSeen::Exited(Exit { code: Some(0), ..Exit::default() });
+                exits.push((flight.intent.clone(), OpenAct::Dispatch(ix), Seen::Process(exit)));
                 nodes.push(ix);
             }
         }

@@ -1,22 +1,21 @@
 //! `omg resume`: the next leg of a run.
 #![expect(clippy::disallowed_methods, reason = "looks whether the graph file has changed")]
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::Refusal;
 use super::amend::{AmendRequest, Amendment, amend};
 use super::find::Found;
-use super::leg::{Claimed, Ended, LegOptions, exit_code, find_again, mask, readiness, run_leg};
+use super::leg::{Claimed, Ended, LegOptions, Link, exit_code, find_again, mask, now, readiness, run_leg};
 use super::outlook::{Amended, outlook};
-use crate::graph::{Graph, Problem};
-use crate::ids::{IntentId, NodeIx, sha256};
+use crate::graph::Problem;
+use crate::ids::{Leg, NodeIx, sha256};
 use crate::journal::replay::replay;
-use crate::journal::{Record, RunDir, RunFile, store};
-use crate::run::{Observer, RunError, amended, leg};
+use crate::journal::store::{self, Journal};
+use crate::journal::{Record, RunDir, RunFile};
+use crate::run::{Observer, RunError, amended, leg, settle};
 use crate::schedule::Fact;
 use crate::schedule::fact::{EndState, RunStatus, StopReason};
-use crate::schedule::fault::Exit;
 use crate::schedule::state::{Names, NodePhase, RunState};
 use crate::settings::Settings;
 use crate::view;
@@ -62,7 +61,15 @@ pub struct Ready {
     amendment: Option<(u32, Vec<Fact>)>,
     repository: Option<Repository>,
     lanes_that_fit: usize,
-    exits: Vec<(IntentId, Exit)>,
+}
+
+/// What a prepared leg came to.
+#[derive(Debug)]
+pub enum Resumed {
+    /// It was run.
+    Leg(Ended),
+    /// A supervisor that outlives this process goes on with it; its first runner's process.
+    Detached(u32),
 }
 
 /// What a person should know before a leg begins.
@@ -93,7 +100,6 @@ pub fn prepare(
     let claim = if request.dry_run { None } else { Some(claim(&dir, &file, say)?) };
     // Read again under the claim: the last leg may have written until it was gone.
     let Seen { file, records, state, amendment } = look(settings, file, &dir, request)?;
-    let exits = leg::exits_on_disk(&dir, &file.graph, &records);
     let options = &request.options;
     if !amendment.as_ref().is_some_and(Amendment::matters) && !has_work(&state, options) {
         if amendment.is_some() {
@@ -102,7 +108,7 @@ pub fn prepare(
         return Ok(nothing_to_do(&file, &state, request));
     }
     say_of_graph(&file, request, amendment.as_ref(), say);
-    let plan = Plan::of(settings, file, state, options, &exits, amendment);
+    let plan = Plan::of(settings, &dir, file, state, options, amendment);
     let Some(claim) = claim else { return Ok(Prepared::Outlook(plan.lines)) };
     let Plan { file, state, amendment, lines } = plan;
     let (repository, lanes_that_fit) = ready_lanes(settings, &file, &state, options, say)?;
@@ -115,7 +121,6 @@ pub fn prepare(
         amendment,
         repository,
         lanes_that_fit,
-        exits,
     })))
 }
 
@@ -139,21 +144,44 @@ fn look(settings: &Settings, file: RunFile, dir: &RunDir, request: &ResumeReques
     Ok(Seen { file, records, state, amendment })
 }
 
-/// Runs a prepared leg to its end. An amendment is durable before the event that commits it.
+/// Runs a prepared leg to its end, or hands it to a supervisor that outlives this process. An amendment is durable
+/// before the event that commits it, and that before the leg.
 pub fn go(
     settings: &Settings,
     ready: Ready,
     options: &LegOptions,
+    is_detached: bool,
     observer: Rc<dyn Observer>,
-) -> Result<Ended, Refusal> {
-    let Ready { file, dir, records, claim, amendment, repository, lanes_that_fit, exits, .. } = ready;
-    let mut first = Vec::new();
+) -> Result<Resumed, Refusal> {
+    let Ready { file, dir, claim, amendment, repository, lanes_that_fit, .. } = ready;
     if let Some((number, facts)) = amendment {
         amended::write(&dir, number, &file)?;
-        first = facts;
+        commit(settings, &file, &dir, &claim, facts, &*observer)?;
     }
-    let claimed = Claimed { file, dir, claim, records, first, repository, lanes_that_fit, exits };
-    run_leg(settings, claimed, options, observer)
+    if is_detached {
+        let lock = claim.share().map_err(|source| RunError::Io { path: dir.lock(), source })?;
+        let pid = super::detach::detach(settings, &dir, &file.run_id, lock, options, super::detach::STARTED)?;
+        return Ok(Resumed::Detached(pid));
+    }
+    let claimed = Claimed { file, dir, claim, repository, lanes_that_fit, link: Link::Own };
+    run_leg(settings, claimed, options, observer).map(Resumed::Leg)
+}
+
+/// Writes the facts of an amendment under the claim, in the name of the leg that is about to begin.
+fn commit(
+    settings: &Settings,
+    file: &RunFile,
+    dir: &RunDir,
+    claim: &leg::Claim,
+    facts: Vec<Fact>,
+    observer: &dyn Observer,
+) -> Result<(), RunError> {
+    let next = |records: &[Record]| (Leg(leg::last_leg(records).0 + 1), claim.generation);
+    let (mut journal, _) = Journal::open(&dir.events(), next, mask(settings, file), claim.fence(dir)?)?;
+    for line in journal.append(facts, now())? {
+        observer.recorded(&line.record, &line.text);
+    }
+    Ok(())
 }
 
 /// Refuses where a living process holds the run, and claims nothing.
@@ -208,24 +236,24 @@ struct Plan {
 impl Plan {
     fn of(
         settings: &Settings,
+        dir: &RunDir,
         file: RunFile,
         state: RunState,
         options: &LegOptions,
-        exits: &[(IntentId, Exit)],
         amendment: Option<Amendment>,
     ) -> Plan {
         let of_before = mask(settings, &file);
         let mut lines = Vec::new();
         let plan = match amendment {
             None => {
-                let ended = ended(&file.graph, &state, exits);
+                let ended = ended(&file, &state, dir);
                 lines.extend(outlook(&file.graph, &state, options, &ended, None).lines());
                 Plan { file, state, amendment: None, lines }
             }
             Some(amendment) => {
                 let Amendment { file, number, difference, named, reopened, facts, state, .. } = amendment;
                 lines.extend(view::outlook::difference(&difference));
-                let ended = ended(&file.graph, &state, exits);
+                let ended = ended(&file, &state, dir);
                 let amended = Amended { difference: &difference, reopened: &reopened, named: &named };
                 lines.extend(outlook(&file.graph, &state, options, &ended, Some(amended)).lines());
                 Plan { file, state, amendment: Some((number, facts)), lines }
@@ -238,18 +266,11 @@ impl Plan {
 }
 
 /// Returns the nodes in flight that ended by themselves while nobody looked, so that what they came to counts.
-fn ended(graph: &Graph, state: &RunState, exits: &[(IntentId, Exit)]) -> Vec<NodeIx> {
-    let by_themselves = exits.iter().filter(|(_, exit)| !exit.ended_by_us);
-    let intents: BTreeSet<&IntentId> = by_themselves.map(|(intent, _)| intent).collect();
-    let has_ended = |ix: &NodeIx| match &state.node(*ix).phase {
-        NodePhase::InFlight(flight) => {
-            // Without its `verify` it has not passed, and runs again.
-            let is_judged = graph.node(*ix).check.verify.is_none() && flight.ending.is_none();
-            is_judged && intents.contains(&flight.intent)
-        }
-        NodePhase::Waiting | NodePhase::Over(_) => false,
-    };
-    graph.node_ixs().filter(has_ended).collect()
+fn ended(file: &RunFile, state: &RunState, dir: &RunDir) -> Vec<NodeIx> {
+    let graph = &file.graph;
+    let exits = settle::exits_of_their_own(graph, dir, state);
+    // Without its `verify` it has not passed, and runs again.
+    exits.into_iter().filter(|ix| graph.node(*ix).check.verify.is_none()).collect()
 }
 
 fn ready_lanes(
@@ -291,7 +312,7 @@ fn has_work(state: &RunState, options: &LegOptions) -> bool {
 }
 
 /// Opens what the leg will open, so that readiness is judged for what will run.
-fn open(state: &mut RunState, options: &LegOptions) {
+pub(super) fn open(state: &mut RunState, options: &LegOptions) {
     for node in &mut state.nodes {
         let opened = match &node.phase {
             NodePhase::Waiting | NodePhase::InFlight(_) => true,

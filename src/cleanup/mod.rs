@@ -20,6 +20,7 @@ pub use guard::Carried;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::fence::Fence;
 use crate::ids::{CommitId, LaneName, RunId};
 use crate::process::environment::Environment;
 use crate::worktree::{Git, LaneHistory, LaneRequest, Repository};
@@ -191,6 +192,11 @@ impl GitSweeper {
     /// Returns the real thing for a process that was started with `environment`.
     pub fn new(environment: &Environment) -> GitSweeper {
         GitSweeper { git: Git::new(environment) }
+    }
+
+    /// Returns this with `fence` asked right before each step that can't be taken back.
+    pub fn fenced(self, fence: Fence) -> GitSweeper {
+        GitSweeper { git: self.git.fenced(fence) }
     }
 }
 

@@ -18,6 +18,7 @@ use super::save::save;
 use super::verdict::{Branch, Folder, Permit, Reason, Terms, Tip, Tree, Verdict, decide};
 use super::withhold::as_they_are;
 use super::{BranchFate, CleanupOutcome, SweepRequest};
+use crate::failpoint::{self, Point};
 use crate::worktree::lane::{Lock, lock_reason};
 use crate::worktree::{
     Entry, Git, LaneLock, Repository, RepositoryLock, branch_tip, checked_out_at, entry_for, gone_aside,
@@ -139,6 +140,7 @@ impl Sweep<'_> {
         if fs::symlink_metadata(&self.aside).is_err() {
             return Ok(());
         }
+        self.acting.allowed()?;
         match fs::remove_dir(&self.request.path) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -197,6 +199,7 @@ impl Sweep<'_> {
         // What a sweep of an earlier tree left: judged then, and in the way of this one's name.
         delete(&self.gone).map_err(|error| format!("{}: {error}", self.gone.display()))?;
         self.hold(entry).map_err(|error| error.to_string())?;
+        self.acting.allowed().map_err(|overtaken| overtaken.to_string())?;
         move_to(&self.request.path, &self.aside).map_err(|error| error.to_string())
     }
 
@@ -265,7 +268,7 @@ impl Sweep<'_> {
             },
         };
         // Last, as it is slow. Killed before: the next sweep finds it by its name.
-        if may_delete && let Err(error) = delete(&self.gone) {
+        if may_delete && let Err(error) = self.acting.allowed().and_then(|()| delete(&self.gone)) {
             trouble = Some(format!("{} could not be deleted: {error}", self.gone.display()));
         }
         if let Some(words) = trouble {
@@ -312,6 +315,13 @@ impl Sweep<'_> {
 /// Deletes a tree that was judged twice. Folders that forbid writing are opened first: tools make
 /// such (Go's module cache). Links are not followed.
 fn delete(tree: &Path) -> io::Result<()> {
+    failpoint::at(Point::DeleteBefore);
+    let deleted = delete_whole(tree);
+    failpoint::at(Point::DeleteAfter);
+    deleted
+}
+
+fn delete_whole(tree: &Path) -> io::Result<()> {
     match fs::remove_dir_all(tree) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {

@@ -55,6 +55,7 @@ mod tests {
             leg: Leg(1),
             r#gen: Generation(1),
             target: None,
+            synced: None,
             fact,
         };
         facts.into_iter().enumerate().map(record).collect()

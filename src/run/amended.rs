@@ -1,12 +1,12 @@
 //! What a run is since its graph was amended: `amended/<n>.json`, each written once, of the shape of `run.json`.
 //!
 //! Such a file counts only once the journal says so: without its `graph.amended` it is nothing.
-#![expect(clippy::disallowed_methods, reason = "reads and writes amended/, and makes its folder durable")]
+#![expect(clippy::disallowed_methods, reason = "makes the folder of amended/ durable")]
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 
-use super::{RunDir, RunError};
+use super::{RunDir, RunError, leg};
 use crate::journal::{Record, RunFile, store};
 use crate::provision::durable;
 use crate::schedule::Fact;
@@ -45,12 +45,11 @@ pub fn at(dir: &RunDir, records: &[Record]) -> Result<RunFile, RunError> {
         _ => None,
     });
     let path = newest.map_or_else(|| dir.run_file(), |(number, _)| dir.amended(number));
-    let io = |source| RunError::Io { path: path.clone(), source };
-    let bytes = fs::read(&path).map_err(io)?;
-    let file: RunFile = serde_json::from_slice(&bytes).map_err(|error| io(error.into()))?;
+    let file = leg::read(&path)?;
     match newest {
         Some((_, to)) if file.graph_sha256 != *to => {
-            Err(io(io::Error::other("its graph is not the one that the journal says")))
+            let source = io::Error::other("its graph is not the one that the journal says");
+            Err(RunError::Io { path, source })
         }
         Some(_) | None => Ok(file),
     }

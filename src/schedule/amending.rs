@@ -1,9 +1,12 @@
 //! The state's part for a run that goes on with another graph.
 
+use std::collections::BTreeSet;
+
 use super::fact::{EndState, Fact};
 use super::fault::{Fault, FaultClass};
 use super::names::Names;
 use super::resolver::Next;
+use super::settling::OpenAct;
 use super::state::{NodePhase, NodeRecord, RunState};
 use crate::graph::Graph;
 use crate::ids::{NodeId, NodeIx};
@@ -29,9 +32,22 @@ impl RunState {
     }
 }
 
-/// Returns the facts that close the attempts at `nodes` of `graph` that a dead leg left open: what they came to
-/// is of a graph that is no more. Their processes have ended.
+/// Returns the facts that close the acts on `nodes` of `graph` that a dead leg left open: what they came to is of a
+/// graph that is no more. Their processes have ended.
 pub fn closings(graph: &Graph, state: &RunState, nodes: &[NodeIx]) -> Vec<Fact> {
+    let touched: BTreeSet<&NodeIx> = nodes.iter().collect();
+    let killed = state.open.iter().filter_map(|(intent, act)| match act {
+        OpenAct::Kill(ix) if touched.contains(ix) => {
+            Some(Fact::KillPerformed { node: graph.node(*ix).id.clone(), intent: intent.clone() })
+        }
+        OpenAct::Kill(_)
+        | OpenAct::Acquire(_)
+        | OpenAct::Overlay(_)
+        | OpenAct::Provision(_)
+        | OpenAct::Dispatch(_)
+        | OpenAct::Cleanup(_)
+        | OpenAct::Restart => None,
+    });
     let close = |ix: &NodeIx| match &state.node(*ix).phase {
         NodePhase::InFlight(flight) => Some(Fact::AttemptFinished {
             node: graph.node(*ix).id.clone(),
@@ -49,7 +65,7 @@ pub fn closings(graph: &Graph, state: &RunState, nodes: &[NodeIx]) -> Vec<Fact> 
         }),
         NodePhase::Waiting | NodePhase::Over(_) => None,
     };
-    nodes.iter().filter_map(close).collect()
+    killed.chain(nodes.iter().filter_map(close)).collect()
 }
 
 #[cfg(test)]
@@ -97,21 +113,28 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_in_flight_has_an_attempt_to_close() {
+    fn only_what_was_in_flight_has_acts_to_close() {
         let graph = graph("- {id: a, run: x}\n- {id: b, run: x}\n");
         let mut state = RunState::new(&graph);
         let intent = IntentId::from("g1-4");
-        let flight = Flight { intent: intent.clone(), attempt: 2, delivered: true, ending: None };
+        let flight =
+            Flight { intent: intent.clone(), job: intent.clone(), attempt: 2, delivered: true, ending: None };
         state.nodes[1].phase = NodePhase::InFlight(flight);
+        state.open.insert((intent.clone(), OpenAct::Dispatch(NodeIx(1))));
+        state.open.insert((intent.clone(), OpenAct::Kill(NodeIx(1))));
         let all: Vec<NodeIx> = graph.node_ixs().collect();
         let facts = closings(&graph, &state, &all);
-        assert_eq!(facts.len(), 1);
+        assert_eq!(facts.len(), 2);
+        assert_eq!(facts[0], Fact::KillPerformed { node: "b".into(), intent: intent.clone() });
         assert!(matches!(
-            &facts[0],
+            &facts[1],
             Fact::AttemptFinished { node, intent: of, attempt: 2, next: Some(Next::NextLeg), .. }
                 if node.as_str() == "b" && *of == intent
         ));
-        state.apply(&graph, &Names::of(&graph), Leg(2), Generation(2), &facts[0]).unwrap();
+        for fact in &facts {
+            state.apply(&graph, &Names::of(&graph), Leg(2), Generation(2), fact).unwrap();
+        }
+        assert!(state.open.is_empty());
         assert_eq!(closings(&graph, &state, &all), []);
     }
 }

@@ -323,6 +323,7 @@ mod tests {
             retry_blocked: false,
             pid: 1,
             build: String::new(),
+            format: 1,
         }
     }
 
@@ -360,6 +361,7 @@ mod tests {
             r#gen: Generation(u64::from(leg)),
             fact,
             target: None,
+            synced: None,
         };
         let records: Vec<Record> = facts.into_iter().map(record).collect();
         let times = times(&Names::of(&graph.graph), 1, &records);

@@ -23,6 +23,7 @@ use super::observe::{
     Entry, checked_out_at, entries, entry_for, in_operation, lock_of, observe, set_aside, tip,
 };
 use super::{AcquireClass, AcquireFault, LaneRequest, Repository, preflight, receipt, rescue};
+use crate::failpoint::{self, Point};
 use crate::ids::CommitId;
 
 /// More looks than any state needs: put back, look for work, set aside.
@@ -250,6 +251,7 @@ impl Act<'_> {
         let written = write_anew(&entry.git_dir.join(ON_ITS_WAY), number.to_string().as_bytes());
         written.map_err(|error| self.failed(&error.to_string()))?;
         let old = old_path(self.request, number);
+        self.git.allowed().map_err(|overtaken| self.failed(&overtaken.to_string()))?;
         move_to(path, &old).map_err(|error| self.failed(&error.to_string()))
     }
 
@@ -504,6 +506,13 @@ fn head(git: &Git, git_dir: &Path) -> Result<Option<CommitId>, GitError> {
 
 /// Renames, and fails with `AlreadyExists` where something is there.
 pub(crate) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
+    failpoint::at(Point::MoveBefore);
+    move_unless_there(from, to)?;
+    failpoint::at(Point::MoveAfter);
+    Ok(())
+}
+
+fn move_unless_there(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{CWD, RenameFlags, renameat_with};

@@ -8,6 +8,7 @@
 mod amend;
 mod commands;
 mod completions;
+mod detached;
 mod explain;
 mod faults;
 mod graphs;
