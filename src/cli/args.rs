@@ -304,7 +304,7 @@ pub struct ResumeArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Go on without this terminal, as `omg run --detach` does.
-    #[arg(short, long, conflicts_with_all = ["output", "junit"])]
+    #[arg(short, long, conflicts_with_all = ["dry_run", "output", "junit"])]
     pub detach: bool,
     /// What holds for this leg.
     #[command(flatten)]

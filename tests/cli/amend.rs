@@ -506,6 +506,20 @@ fn what_a_planned_graph_may_not_ask_for_an_amended_one_may_not_either() {
 }
 
 #[test]
+fn an_amendment_is_made_before_a_run_goes_on_by_itself() {
+    let world = World::bare();
+    let nodes = |b: &str| graph(&[node(&world, "a", "", "true"), node(&world, "b", "depends_on: [a], ", b)]);
+    world.run(&nodes("exit 1")).expect(1);
+    let ended = amend(&world, &nodes("true"), &["--detach"]).expect(0);
+    assert_eq!(ended.stdout, "r1\n");
+    assert!(ended.stderr.contains("runs (changed): b\n"), "{}", ended.stderr);
+    world.wait_for("its end", || world.show()["status"] == "passed");
+    assert_eq!(did(&world), "a b b");
+    assert_eq!((amended(&world).len(), world.show()["legs"].as_u64()), (1, Some(2)));
+    world.omg(&["resume", "r1", "--detach", "--dry-run"]).expect(2);
+}
+
+#[test]
 fn a_part_of_a_graph_stays_that_part() {
     let world = World::bare();
     let all = |b: &str, rest: &str| {
