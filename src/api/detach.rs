@@ -168,7 +168,7 @@ pub fn runner(
     let state = replay(&file.graph, &names, &records)
         .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() })?;
     let mut repository = None;
-    let mut lanes_that_fit = 0;
+    let mut space = super::leg::Space::default();
     let told = observer(&file, &dir, &records);
     if let Some(of_run) = &file.repository {
         let worktrees = GitWorktrees::new(&settings.environment);
@@ -177,12 +177,12 @@ pub fn runner(
         super::resume::open(&mut opened, &words.options);
         let ready = readiness(&worktrees, &found, &file, &opened)?;
         ready.notes.iter().for_each(|note| told.warn(note));
-        lanes_that_fit = ready.lanes_that_fit;
+        space = ready.enough()?;
         repository = Some(found);
     }
     let supervisor = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid() as u32);
     let link = Link::Handed { stream, supervisor, hello };
-    let claimed = Claimed { file, dir: dir.clone(), claim, repository, lanes_that_fit, link };
+    let claimed = Claimed { file, dir: dir.clone(), claim, repository, space, link };
     let ended = run_leg(settings, claimed, &words.options, told)?;
     if ended.stop == Some(StopReason::SupervisorLost) {
         // Its nodes died with it. Another one goes on.

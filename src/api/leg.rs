@@ -11,7 +11,7 @@ use super::{Refusal, exit};
 use crate::cleanup::GitSweeper;
 use crate::graph::Graph;
 use crate::graph::model::{OnFail, ProvisionWhen};
-use crate::ids::{CommitId, Leg};
+use crate::ids::{CommitId, LaneIx, Leg};
 use crate::journal::mask::Mask;
 use crate::journal::replay::replay;
 use crate::journal::runfile::RepositoryFile;
@@ -21,6 +21,7 @@ use crate::process::client::Supervisor;
 use crate::process::protocol::Hello;
 use crate::process::spawn::own_program;
 use crate::process::survivors::{Late, end_survivors, outlive_supervisor};
+use crate::provision::learned::Learned;
 use crate::readiness::judge::{Amount, MARGIN, lanes_that_fit};
 use crate::run::driver::{Driver, LegReport, drive};
 use crate::run::environment::of_git;
@@ -91,13 +92,61 @@ fn provision_when(settings: &Settings, graph: &Graph, flag: Option<ProvisionWhen
         .unwrap_or_default()
 }
 
+/// The lanes that a leg needs, and the room for them.
+#[derive(Clone, Debug, Default)]
+pub struct Space {
+    /// What each takes, its installation not counted, in order of first mention.
+    pub lanes: Vec<(LaneIx, Amount)>,
+    /// What is free; `None` without lanes.
+    pub free: Option<Amount>,
+}
+
+impl Space {
+    /// Returns how many of the lanes fit at once, the first ones, with what installing into them took before. One
+    /// whose tree alone fits is tried.
+    pub fn lanes_that_fit(&self, learned: &[(LaneIx, Learned)]) -> usize {
+        let Some(free) = self.free else { return 0 };
+        let with_installation = |(lane, tree): &(LaneIx, Amount)| {
+            let took = learned.iter().find(|(of, _)| of == lane).map(|(_, learned)| *learned);
+            Amount {
+                bytes: tree.bytes + took.map_or(0, |took| took.bytes),
+                inodes: tree.inodes + took.map_or(0, |took| took.inodes),
+            }
+        };
+        let amounts: Vec<Amount> = self.lanes.iter().map(with_installation).collect();
+        lanes_that_fit(&amounts, free).max(usize::from(!amounts.is_empty()))
+    }
+
+    /// Returns what a person is told where not all fit.
+    fn note(&self, fit: usize) -> Option<String> {
+        let all = self.lanes.len();
+        (fit < all).then(|| {
+            format!("space for {fit} of {all} lanes at once; the others are prepared at their first use")
+        })
+    }
+}
+
 /// What has to be known before a leg may begin.
 #[derive(Debug)]
 pub struct Readiness {
-    /// How many of the lanes it needs fit on the disk.
-    pub lanes_that_fit: usize,
+    /// The lanes it needs, and the room for them.
+    pub space: Space,
+    /// Why not even one lane fits on the disk, where that is so.
+    pub shortage: Option<super::Complaint>,
     /// What a person should know, one line each.
     pub notes: Vec<String>,
+}
+
+impl Readiness {
+    /// Returns the room for the lanes. Errors: not even one fits; exit code 3.
+    pub fn enough(self) -> Result<Space, Refusal> {
+        match self.shortage {
+            Some(complaint) => {
+                Err(Refusal { exit: exit::BLOCKED, complaints: vec![complaint], problems: Vec::new() })
+            }
+            None => Ok(self.space),
+        }
+    }
 }
 
 /// Returns whether the lanes that a leg needs can be made, before anything of them is.
@@ -111,7 +160,7 @@ pub fn readiness(
 ) -> Result<Readiness, Refusal> {
     let graph = &file.graph;
     let Some(of_run) = &file.repository else {
-        return Ok(Readiness { lanes_that_fit: 0, notes: Vec::new() });
+        return Ok(Readiness { space: Space::default(), shortage: None, notes: Vec::new() });
     };
     let needed = lanes_needed(graph, state);
     let requests: Vec<LaneRequest> = graph
@@ -167,6 +216,7 @@ pub fn readiness(
             "git does not know who commits here, so commits in lanes will fail: set user.name and user.email, or `identity` in the graph".into(),
         );
     }
+    let names: Vec<crate::ids::LaneName> = requests.iter().map(|request| request.lane.clone()).collect();
     let mut amounts = Vec::new();
     let mut of_bases: Vec<(CommitId, Amount)> = Vec::new();
     for request in &requests {
@@ -190,12 +240,9 @@ pub fn readiness(
     }
     let room = worktrees.room(&of_run.worktree_root)?;
     let free = Amount { bytes: room.bytes, inodes: room.inodes };
-    let fit = lanes_that_fit(&amounts, free);
-    if fit == 0 && !amounts.is_empty() {
-        return Err(Refusal::new(
-            exit::BLOCKED,
-            format!(
-                "too little space for even one lane at {}: {} MiB and {} inodes are free; a lane needs {} MiB and {}, and {} MiB and {} are left for logs and the journal",
+    let shortage = (lanes_that_fit(&amounts, free) == 0 && !amounts.is_empty()).then(|| super::Complaint {
+            message: format!(
+                "disk-full: too little space for even one lane at {}: {} MiB and {} inodes are free; a lane needs {} MiB and {}, and {} MiB and {} are left for logs and the journal",
                 of_run.worktree_root.display(),
                 free.bytes >> 20,
                 free.inodes,
@@ -203,17 +250,11 @@ pub fn readiness(
                 amounts[0].inodes,
                 MARGIN.bytes >> 20,
                 MARGIN.inodes
-            ),
-            Some("make room, or move lanes with `--worktree-root`".into()),
-        ));
-    }
-    if fit < amounts.len() {
-        notes.push(format!(
-            "space for {fit} of {} lanes; the others are prepared at their first use",
-            amounts.len()
-        ));
-    }
-    Ok(Readiness { lanes_that_fit: fit, notes })
+            ) + &format!("; needed by {}", concerned(graph, state, &names)),
+            hint: Some("make room, or move lanes with `--worktree-root`".into()),
+        });
+    let space = Space { lanes: needed.into_iter().zip(amounts).collect(), free: Some(free) };
+    Ok(Readiness { space, shortage, notes })
 }
 
 /// Returns the repository of a run, found again where it was.
@@ -262,8 +303,8 @@ pub struct Claimed {
     pub claim: leg::Claim,
     /// Its repository.
     pub repository: Option<Repository>,
-    /// How many lanes fit.
-    pub lanes_that_fit: usize,
+    /// The lanes it needs, and the room for them.
+    pub space: Space,
     /// How the leg comes to its supervisor.
     pub link: Link,
 }
@@ -321,7 +362,7 @@ async fn leg_inside(
     options: &LegOptions,
     observer: Rc<dyn Observer>,
 ) -> Result<LegReport, RunError> {
-    let Claimed { file, dir, claim, repository, lanes_that_fit, link } = claimed;
+    let Claimed { file, dir, claim, repository, space, link } = claimed;
     let io = |path: &std::path::Path, source| RunError::Io { path: path.into(), source };
     let fence = claim.fence(&dir)?;
     let asks = signals::listen(&dir).map_err(|error| io(dir.root(), error))?;
@@ -358,7 +399,7 @@ async fn leg_inside(
         concurrency: concurrency(settings, &file.graph, options.concurrency),
         on_fail: if options.keep_going { OnFail::Continue } else { file.graph.parts().on_fail },
         provision_when: provision_when(settings, &file.graph, options.provision_when),
-        lanes_that_fit,
+        lanes_that_fit: 0,
         retry_failed: options.retry_failed,
         retry_blocked: options.retry_blocked,
         unfit: Vec::new(),
@@ -387,10 +428,18 @@ async fn leg_inside(
         provisioned: Default::default(),
         versions: Default::default(),
         learned: settings.home.join("provision-times.json"),
+        installs: Default::default(),
+        installing: Default::default(),
         lanes: std::cell::RefCell::new(lanes),
     });
     start.seen = stage.look_at_open(&state).await;
-    (start.unfit, start.learned) = stage.forecasts().await;
+    let learned;
+    (start.unfit, learned) = stage.forecasts().await;
+    start.lanes_that_fit = space.lanes_that_fit(&learned);
+    if let Some(note) = space.note(start.lanes_that_fit) {
+        observer.warn(&note);
+    }
+    start.learned = learned.into_iter().map(|(lane, learned)| (lane, learned.ms)).collect();
     let driver =
         Driver { stage, journal, state, names, answers: from_answers, panics: from_panics, asks, observer };
     let report = drive(driver, start).await;
@@ -484,16 +533,29 @@ mod tests {
     #[test]
     fn lanes_that_do_not_fit_at_once_wait_for_their_first_use() {
         let ready = ready(Room { bytes: 200 << 20, inodes: u64::MAX }).unwrap();
-        assert_eq!(ready.lanes_that_fit, 1);
-        assert_eq!(ready.notes, ["space for 1 of 2 lanes; the others are prepared at their first use"]);
+        assert_eq!(ready.notes, [""; 0]);
+        let space = ready.enough().unwrap();
+        assert_eq!(space.lanes_that_fit(&[]), 1);
+        let note = "space for 1 of 2 lanes at once; the others are prepared at their first use";
+        assert_eq!(space.note(1).as_deref(), Some(note));
+    }
+
+    #[test]
+    fn what_installing_took_before_counts_but_never_keeps_a_lane_from_being_tried() {
+        let room = Room { bytes: 1 << 30, inodes: u64::MAX };
+        let space = ready(room).unwrap().enough().unwrap();
+        assert_eq!(space.lanes_that_fit(&[]), 2);
+        let learned = |bytes| [0, 1].map(|lane| (LaneIx(lane), Learned { ms: 1, bytes, inodes: 1 }));
+        assert_eq!(space.lanes_that_fit(&learned(600 << 20)), 1);
+        assert_eq!(space.lanes_that_fit(&learned(6 << 30)), 1);
     }
 
     #[test]
     fn too_little_space_or_inodes_for_one_lane_blocks_before_anything_is_made() {
         for room in [Room { bytes: 1 << 20, inodes: u64::MAX }, Room { bytes: u64::MAX, inodes: 3 }] {
-            let refusal = ready(room).unwrap_err();
+            let refusal = ready(room).unwrap().enough().unwrap_err();
             assert_eq!(refusal.exit, exit::BLOCKED);
-            assert!(refusal.complaints[0].message.contains("too little space for even one lane"));
+            assert!(refusal.complaints[0].message.contains("disk-full: too little space for even one lane"));
         }
     }
 

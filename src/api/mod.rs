@@ -103,7 +103,8 @@ impl From<WorktreeError> for Refusal {
 
 impl From<RunError> for Refusal {
     fn from(error: RunError) -> Refusal {
-        let message = error.to_string();
+        let word = if error.is_disk_full() { "disk-full: " } else { "" };
+        let message = format!("{word}{error}");
         match error {
             RunError::Held { run, .. } => {
                 Refusal::new(exit::HELD, message, Some(format!("wait, or `omg cancel {run}`")))

@@ -6,7 +6,9 @@ use std::rc::Rc;
 use super::Refusal;
 use super::amend::{AmendRequest, Amendment, amend};
 use super::find::Found;
-use super::leg::{Claimed, Ended, LegOptions, Link, exit_code, find_again, mask, now, readiness, run_leg};
+use super::leg::{
+    Claimed, Ended, LegOptions, Link, Space, exit_code, find_again, mask, now, readiness, run_leg,
+};
 use super::outlook::{Amended, outlook};
 use crate::graph::Problem;
 use crate::ids::{Leg, NodeIx, sha256};
@@ -60,7 +62,7 @@ pub struct Ready {
     claim: leg::Claim,
     amendment: Option<(u32, Vec<Fact>)>,
     repository: Option<Repository>,
-    lanes_that_fit: usize,
+    space: Space,
 }
 
 /// What a prepared leg came to.
@@ -111,7 +113,7 @@ pub fn prepare(
     let plan = Plan::of(settings, &dir, file, state, options, amendment);
     let Some(claim) = claim else { return Ok(Prepared::Outlook(plan.lines)) };
     let Plan { file, state, amendment, lines } = plan;
-    let (repository, lanes_that_fit) = ready_lanes(settings, &file, &state, options, say)?;
+    let (repository, space) = ready_lanes(settings, &file, &state, options, say)?;
     Ok(Prepared::Leg(Box::new(Ready {
         file,
         dir,
@@ -120,7 +122,7 @@ pub fn prepare(
         claim,
         amendment,
         repository,
-        lanes_that_fit,
+        space,
     })))
 }
 
@@ -153,7 +155,7 @@ pub fn go(
     is_detached: bool,
     observer: Rc<dyn Observer>,
 ) -> Result<Resumed, Refusal> {
-    let Ready { file, dir, claim, amendment, repository, lanes_that_fit, .. } = ready;
+    let Ready { file, dir, claim, amendment, repository, space, .. } = ready;
     if let Some((number, facts)) = amendment {
         amended::write(&dir, number, &file)?;
         commit(settings, &file, &dir, &claim, facts, &*observer)?;
@@ -163,7 +165,7 @@ pub fn go(
         let pid = super::detach::detach(settings, &dir, &file.run_id, lock, options, super::detach::STARTED)?;
         return Ok(Resumed::Detached(pid));
     }
-    let claimed = Claimed { file, dir, claim, repository, lanes_that_fit, link: Link::Own };
+    let claimed = Claimed { file, dir, claim, repository, space, link: Link::Own };
     run_leg(settings, claimed, options, observer).map(Resumed::Leg)
 }
 
@@ -279,15 +281,16 @@ fn ready_lanes(
     state: &RunState,
     options: &LegOptions,
     say: &mut dyn FnMut(Say<'_>),
-) -> Result<(Option<Repository>, usize), Refusal> {
-    let Some(of_run) = &file.repository else { return Ok((None, 0)) };
+) -> Result<(Option<Repository>, Space), Refusal> {
+    let Some(of_run) = &file.repository else { return Ok((None, Space::default())) };
     let worktrees = GitWorktrees::new(&settings.environment);
     let found = find_again(&worktrees, of_run)?;
     let mut opened = state.clone();
     open(&mut opened, options);
     let ready = readiness(&worktrees, &found, file, &opened)?;
     ready.notes.iter().for_each(|note| say(Say::Note(note)));
-    Ok((Some(found), ready.lanes_that_fit))
+    let space = ready.enough()?;
+    Ok((Some(found), space))
 }
 
 fn stop_of(state: &RunState) -> Option<StopReason> {
@@ -305,7 +308,7 @@ fn has_work(state: &RunState, options: &LegOptions) -> bool {
             NodePhase::Waiting | NodePhase::InFlight(_) => true,
             NodePhase::Over(EndState::Cancelled | EndState::Interrupted) => true,
             NodePhase::Over(EndState::Failed) => options.retry_failed,
-            NodePhase::Over(EndState::Blocked) => options.retry_blocked,
+            NodePhase::Over(EndState::Blocked) => options.retry_blocked || node.wants_room(),
             // Behind something that is blocked, so it waits on unless that is opened again.
             NodePhase::Over(EndState::Waiting | EndState::Skipped | EndState::Passed) => false,
         })
@@ -319,7 +322,7 @@ pub(super) fn open(state: &mut RunState, options: &LegOptions) {
             NodePhase::Over(end) => match end {
                 EndState::Passed => false,
                 EndState::Failed => options.retry_failed,
-                EndState::Blocked => options.retry_blocked,
+                EndState::Blocked => options.retry_blocked || node.wants_room(),
                 EndState::Skipped => options.retry_failed || options.retry_blocked,
                 EndState::Waiting | EndState::Cancelled | EndState::Interrupted => true,
             },

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use indexmap::IndexMap;
 use sha2::{Digest, Sha256};
 
-use super::leg::{BUILD, Claimed, Ended, LegOptions, Link, now, readiness, run_leg, unborn};
+use super::leg::{BUILD, Claimed, Ended, LegOptions, Link, Space, now, readiness, run_leg, unborn};
 use super::lint::{Source, check, read};
 use super::{Complaint, Refusal, exit};
 use crate::graph::select::{Part, Selection, select};
@@ -49,8 +49,10 @@ pub struct Prepared {
     pub dir: RunDir,
     /// Its repository.
     pub repository: Option<Repository>,
-    /// How many lanes fit on the disk.
-    pub lanes_that_fit: usize,
+    /// The lanes it needs, and the room for them.
+    pub space: Space,
+    /// Why not even one of them fits, where that is so: then the run may be made, and waits for room.
+    pub shortage: Option<Complaint>,
     /// What a person should know before it begins.
     pub notes: Vec<String>,
     /// What is odd about the graph but allowed.
@@ -98,7 +100,7 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
         planned: request.planned,
     };
     let mut prepared_repository = None;
-    let mut fit = 0;
+    let (mut space, mut shortage) = (Space::default(), None);
     let mut notes: Vec<String> = file.selected().into_iter().chain(of_selection).collect();
     if !file.graph.lanes().is_empty() {
         let worktrees = GitWorktrees::new(&settings.environment);
@@ -109,11 +111,11 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
             .map_err(|refusal| concerning_lanes(refusal, &file.graph))?;
         file.repository = Some(of_run);
         let ready = readiness(&worktrees, &repository, &file, &unborn(&file.graph))?;
-        fit = ready.lanes_that_fit;
+        (space, shortage) = (ready.space, ready.shortage);
         notes.extend(ready.notes);
         prepared_repository = Some(repository);
     }
-    Ok(Prepared { file, dir, repository: prepared_repository, lanes_that_fit: fit, notes, warnings })
+    Ok(Prepared { file, dir, repository: prepared_repository, space, shortage, notes, warnings })
 }
 
 /// Makes a prepared run, durably, and claims it.
@@ -123,7 +125,12 @@ pub fn create(prepared: &Prepared) -> Result<leg::Claim, Refusal> {
     let Prepared { file, dir, .. } = prepared;
     leg::create(dir, file).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => taken(&file.run_id),
-        _ => Refusal::new(exit::BLOCKED, format!("{}: {error}", dir.root().display()), None),
+        kind => {
+            let word = if kind == std::io::ErrorKind::StorageFull { "disk-full: " } else { "" };
+            let hint =
+                (!word.is_empty()).then(|| "make room, or name another place with OMG_HOME".to_string());
+            Refusal::new(exit::BLOCKED, format!("{word}{}: {error}", dir.root().display()), hint)
+        }
     })?;
     Ok(leg::claim(dir, &file.run_id, &[], leg::Purpose::Leg)?)
 }
@@ -158,8 +165,8 @@ pub fn start(
     options: &LegOptions,
     observer: Rc<dyn Observer>,
 ) -> Result<Ended, Refusal> {
-    let Prepared { file, dir, repository, lanes_that_fit, .. } = prepared;
-    let claimed = Claimed { file, dir, claim, repository, lanes_that_fit, link: Link::Own };
+    let Prepared { file, dir, repository, space, .. } = prepared;
+    let claimed = Claimed { file, dir, claim, repository, space, link: Link::Own };
     run_leg(settings, claimed, options, observer)
 }
 

@@ -97,9 +97,21 @@ pub fn start(settings: &Settings, args: RunArgs, verbose: bool) -> Result<i32, R
     let Some(claim) = claimed else {
         let lines = api::plan::describe(settings, &prepared)?;
         lines.iter().for_each(|line| output::result(line));
-        return Ok(exit::OK);
+        return match &prepared.shortage {
+            Some(complaint) => {
+                Err(Refusal::new(exit::BLOCKED, complaint.message.clone(), complaint.hint.clone()))
+            }
+            None => Ok(exit::OK),
+        };
     };
     let id = prepared.file.run_id.clone();
+    if let Some(complaint) = &prepared.shortage {
+        let hint = format!(
+            "{}; then `omg resume {id}`: nothing of it has begun",
+            complaint.hint.clone().unwrap_or_default()
+        );
+        return Err(Refusal::new(exit::BLOCKED, complaint.message.clone(), Some(hint)));
+    }
     if args.detach {
         let pid = api::start::detach(settings, &prepared, claim, &options)?;
         return Ok(detached(id.as_str(), pid));

@@ -104,3 +104,15 @@ impl From<crate::journal::JournalError> for RunError {
         }
     }
 }
+
+impl RunError {
+    /// Returns whether a file could not be written for want of space.
+    pub fn is_disk_full(&self) -> bool {
+        let (RunError::Journal(crate::journal::JournalError::Io { source, .. })
+        | RunError::Io { source, .. }) = self
+        else {
+            return false;
+        };
+        matches!(source.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+    }
+}

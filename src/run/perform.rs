@@ -26,7 +26,7 @@ use crate::provision::tools::Versions;
 use crate::schedule::event::AcquiredLane;
 use crate::schedule::fault::{Exit, VerifyOutcome};
 use crate::schedule::state::{LaneRecord, MadeLane};
-use crate::schedule::{Action, Event, Fault, FaultClass};
+use crate::schedule::{Action, Event, Fact, Fault, FaultClass};
 use crate::worktree::{AcquireClass, How, LaneHistory, LaneRequest, Repository};
 
 /// What the actuators of a leg work with.
@@ -59,8 +59,12 @@ pub struct Stage {
     pub provisioned: RefCell<BTreeMap<LaneIx, InLeg>>,
     /// Versions of programs, as read in this leg.
     pub versions: Versions,
-    /// The file of how long installations took.
+    /// The file of what installations took.
     pub learned: std::path::PathBuf,
+    /// How many installations have begun.
+    pub installs: std::cell::Cell<u64>,
+    /// How many of them are under way.
+    pub installing: std::cell::Cell<u32>,
     /// The lanes that were made.
     pub lanes: RefCell<Vec<Option<MadeLane>>>,
 }
@@ -127,6 +131,10 @@ impl Stage {
                 self.jobs.borrow_mut().insert(intent.clone(), job.to_string());
                 let stage = Rc::clone(self);
                 self.act(async move { stage.adopt(intent, node, attempt, job).await });
+            }
+            Action::Sweep { intent, lane, ignored_is_needed } => {
+                let (stage, record) = (Rc::clone(self), record(lane));
+                self.act(async move { stage.sweep_early(intent, lane, record, ignored_is_needed).await });
             }
             Action::AskSupervisor => {
                 let stage = Rc::clone(self);
@@ -243,6 +251,27 @@ impl Stage {
             };
             stage.answer(event);
         });
+    }
+
+    /// Judges a lane that nobody needs any more, where others wait for its place on the disk.
+    async fn sweep_early(
+        self: &Rc<Stage>,
+        intent: IntentId,
+        lane: LaneIx,
+        record: LaneRecord,
+        ignored_is_needed: bool,
+    ) {
+        let (policy, time) = (super::sweep::policy(self, lane), super::sweep::SWEEP_TIME);
+        let request = super::sweep::request_of(self, &record, lane, policy, ignored_is_needed, time);
+        let fact = match request {
+            Some(request) => super::sweep::sweep(self, request, intent.clone()).await,
+            None => return,
+        };
+        if let Fact::CleanupPerformed { cleanup, .. } = fact {
+            self.lanes.borrow_mut()[lane.at()] = None;
+            self.provisioned.borrow_mut().remove(&lane);
+            self.answer(Event::Swept { intent, cleanup });
+        }
     }
 
     pub(super) fn place<'a>(&'a self, lanes: &'a [Option<MadeLane>]) -> Place<'a> {

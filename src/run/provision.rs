@@ -21,7 +21,7 @@ use crate::provision::copy;
 use crate::provision::excludes;
 use crate::provision::fingerprint::{FileState, Inputs, fingerprint};
 use crate::provision::hints;
-use crate::provision::learned;
+use crate::provision::learned::{self, Learned};
 use crate::provision::mark;
 use crate::provision::overlay::overlay_digest;
 use crate::provision::plan::{HOOK_PLACES, Hook, ProvisionPlan, Seen, plan};
@@ -31,7 +31,7 @@ use crate::provision::tools::{Asking, find};
 use crate::schedule::Event;
 use crate::schedule::event::{ProvisionFailure, Provisioned};
 use crate::schedule::state::{LaneRecord, MadeLane};
-use crate::worktree::{WorktreeError, Worktrees};
+use crate::worktree::{Room, WorktreeError, Worktrees};
 
 /// How a lane was made fit in this leg.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ struct Done {
 
 impl Stage {
     /// Returns which of the lanes that are not there can't be made fit, and what installing took the last time. Where that can't be told, it is found out later.
-    pub async fn forecasts(&self) -> (Vec<(LaneIx, ProvisionFailure)>, Vec<(LaneIx, u64)>) {
+    pub async fn forecasts(&self) -> (Vec<(LaneIx, ProvisionFailure)>, Vec<(LaneIx, Learned)>) {
         let (Some(repository), Some(of_run)) = (self.repository.clone(), self.file.repository.as_ref())
         else {
             return Default::default();
@@ -90,9 +90,30 @@ impl Stage {
             if let Some(failure) = forecast.unfit.filter(|_| !self.path_depends_on_lane()) {
                 unfit.push((lane, told(failure, false, false)));
             }
-            took.extend(known.get(&forecast.key).map(|ms| (lane, *ms)));
+            took.extend(known.get(&forecast.key).map(|learned| (lane, *learned)));
         }
         (unfit, took)
+    }
+
+    /// Returns the room on the disk before an installation; `None` where it can't be told apart from others' by it.
+    fn space_before(&self, root: &Path) -> Option<(Room, u64)> {
+        let begun = self.installs.get() + 1;
+        self.installs.set(begun);
+        let is_alone = self.installing.replace(self.installing.get() + 1) == 0;
+        let room = self.seams.worktrees.room(root).ok().filter(|_| is_alone);
+        room.map(|room| (room, begun))
+    }
+
+    /// Returns the bytes and inodes that an installation took; nothing where another one ran meanwhile.
+    fn space_taken(&self, root: &Path, before: Option<(Room, u64)>) -> (u64, u64) {
+        self.installing.set(self.installing.get().saturating_sub(1));
+        let Some((before, _)) = before.filter(|(_, begun)| *begun == self.installs.get()) else {
+            return (0, 0);
+        };
+        match self.seams.worktrees.room(root) {
+            Ok(now) => (before.bytes.saturating_sub(now.bytes), before.inodes.saturating_sub(now.inodes)),
+            Err(_) => (0, 0),
+        }
     }
 
     /// Returns whether programs may be found in a lane only once it is there.
@@ -492,7 +513,9 @@ impl Try<'_> {
             intent: self.intent,
             said: self.said,
         };
+        let space = self.stage.space_before(&self.site.root);
         let installed = installer.install(number, &|step| self.job("", step)).await;
+        let (bytes, inodes) = self.stage.space_taken(&self.site.root, space);
         if let (Err(failure), Some(before), Some(sha256)) = (&installed, &self.before, &self.record.receipt)
             && failure.verdict.cause == Cause::LockMismatch
         {
@@ -512,7 +535,8 @@ impl Try<'_> {
         new.at = end;
         new.installed = ran.installed;
         new.made = left.folders;
-        learned::learn(&self.stage.learned, &learned::key(&self.plan, &self.seen), new.duration_ms);
+        let learned = Learned { ms: new.duration_ms, bytes, inodes };
+        learned::learn(&self.stage.learned, &learned::key(&self.plan, &self.seen), learned);
         Ok(left.files)
     }
 

@@ -56,6 +56,15 @@ pub enum Action {
         /// The act that it was started by, after which its job is named.
         job: IntentId,
     },
+    /// Judge a lane and clean it up before its leg ends; answered by `Swept`.
+    Sweep {
+        /// The act.
+        intent: IntentId,
+        /// The lane.
+        lane: LaneIx,
+        /// Whether a node passed in it while another may run again.
+        ignored_is_needed: bool,
+    },
     /// Ask the supervisor whether it lives; one that does not answer is ended, and the leg with it.
     AskSupervisor,
     /// Run a node's `verify`; answered by `Verified` or by `LaneStale`. Where it has none, its lane is looked

@@ -6,7 +6,7 @@ use crate::ids::{CommitId, Generation, IntentId, LaneIx, Leg};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::fact::{Overlaid, StopReason};
+use super::fact::{Cleanup, Overlaid, StopReason};
 use super::settling::{OpenAct, Seen};
 
 /// Something that happened.
@@ -104,6 +104,13 @@ pub enum Event {
     },
     /// A timer that was armed is due.
     TimerFired(Timer),
+    /// A lane was judged and cleaned before its leg ends.
+    Swept {
+        /// The act.
+        intent: IntentId,
+        /// What became of it.
+        cleanup: Cleanup,
+    },
     /// An act has no receipt, and its deadline has passed.
     Overdue {
         /// The act.

@@ -16,6 +16,7 @@ mod preparing;
 pub mod ready;
 pub mod resolver;
 pub mod settling;
+mod spacing;
 pub mod state;
 pub mod step;
 

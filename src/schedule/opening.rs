@@ -38,6 +38,9 @@ impl Turn<'_> {
         for (lane, failure) in start.unfit.iter().filter(|(lane, _)| needed.contains(lane)) {
             self.give_up(*lane, "preflight", failure)?;
         }
+        if start.lanes_that_fit < lanes_needed(self.graph, self.state).len() {
+            self.state.live.fit = Some(start.lanes_that_fit);
+        }
         if start.provision_when == ProvisionWhen::RunStart {
             let needed = lanes_needed(self.graph, self.state);
             // One that a node lives in is in use.

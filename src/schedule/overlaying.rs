@@ -90,9 +90,9 @@ impl Turn<'_> {
         match self.act(what, intent)? {
             None => Ok(None),
             Some(Act::Overlay(lane)) => Ok(Some(lane)),
-            Some(Act::Acquire(_) | Act::Provision(_) | Act::ProvisionFor(..) | Act::Node(_)) => {
-                Err(IllegalEvent::NoSuchAct { what, intent: intent.clone() })
-            }
+            Some(
+                Act::Acquire(_) | Act::Provision(_) | Act::ProvisionFor(..) | Act::Node(_) | Act::Sweep(_),
+            ) => Err(IllegalEvent::NoSuchAct { what, intent: intent.clone() }),
         }
     }
 }

@@ -28,7 +28,7 @@ impl Turn<'_> {
         };
         let of_node = match act {
             Act::ProvisionFor(_, node) => Some(node),
-            Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::Node(_) => None,
+            Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::Node(_) | Act::Sweep(_) => None,
         };
         let stopped = failure.ended_by_us && (self.state.stop.is_some() || self.state.halted);
         let own =
@@ -256,9 +256,11 @@ impl Turn<'_> {
     pub(super) fn lane_ix_of(&self, act: Act) -> Option<LaneIx> {
         match act {
             Act::Node(ix) => self.graph.node(ix).lane,
-            Act::Acquire(lane) | Act::Overlay(lane) | Act::Provision(lane) | Act::ProvisionFor(lane, _) => {
-                Some(lane)
-            }
+            Act::Acquire(lane)
+            | Act::Overlay(lane)
+            | Act::Provision(lane)
+            | Act::ProvisionFor(lane, _)
+            | Act::Sweep(lane) => Some(lane),
         }
     }
 

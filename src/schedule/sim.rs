@@ -11,7 +11,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 
 use super::event::{AcquiredLane, Event, LegStart, ProvisionFailure, Provisioned, Timer};
-use super::fact::{EndState, Fact, StopReason};
+use super::fact::{Cleanup, EndState, Fact, StopReason};
 use super::fault::{Exit, Fault, FaultClass, Scope, VerifyOutcome};
 use super::resolver::Next;
 use super::settling::{LaneSeen, OpenAct, ProcessSeen, Seen};
@@ -139,6 +139,7 @@ enum Owed {
     Dispatch(IntentId, NodeIx),
     Exit(IntentId),
     Verify(IntentId),
+    Sweep(IntentId),
     Timer(Timer),
 }
 
@@ -158,6 +159,19 @@ thread_local! {
 /// Returns what is taken out now.
 pub(super) fn mutant() -> Option<Mutant> {
     MUTANT.get()
+}
+
+/// What an early verdict came to.
+fn swept(tree: &str) -> Cleanup {
+    Cleanup {
+        tree: tree.into(),
+        branch: "kept".into(),
+        reason: "sim".into(),
+        note: None,
+        channels: IndexMap::new(),
+        overlay_in_commits: Vec::new(),
+        overlay_unchecked: None,
+    }
 }
 
 /// A lane that was made.
@@ -208,6 +222,8 @@ struct World {
     fit_lanes: BTreeSet<LaneIx>,
     overlaid_lanes: BTreeSet<LaneIx>,
     made_lanes: BTreeSet<LaneIx>,
+    /// Lanes that take room on the disk, as far as this leg knows.
+    standing: BTreeSet<LaneIx>,
     inside: BTreeMap<IntentId, NodeIx>,
     preparing: BTreeSet<IntentId>,
     ended_acts: BTreeSet<IntentId>,
@@ -242,6 +258,7 @@ impl World {
             fit_lanes: BTreeSet::new(),
             overlaid_lanes: BTreeSet::new(),
             made_lanes: BTreeSet::new(),
+            standing: BTreeSet::new(),
             inside: BTreeMap::new(),
             preparing: BTreeSet::new(),
             ended_acts: BTreeSet::new(),
@@ -297,6 +314,7 @@ impl World {
                 self.fit_lanes.clear();
                 self.overlaid_lanes.clear();
                 self.made_lanes.clear();
+                self.standing.clear();
                 let ends = &self.last_end;
                 self.paid.retain(|ix, _| match ends.get(ix) {
                     Some(EndState::Failed) => !*retry_failed,
@@ -304,8 +322,24 @@ impl World {
                     _ => true,
                 });
             }
-            Fact::AcquireRequested { intent, .. } => {
+            Fact::AcquireRequested { intent, lane, .. } => {
+                let lane = self.lane_of(lane);
+                // Beside what stands there is room; or nothing goes on that could make any.
+                if let Some(fit) = self.state.live.fit.filter(|_| !self.standing.contains(&lane)) {
+                    let idle = self.preparing.is_empty() && self.inside.is_empty();
+                    assert!(idle || self.standing.len() < fit.max(1), "no room for {lane:?}");
+                }
+                self.standing.insert(lane);
                 self.preparing.insert(intent.clone());
+            }
+            Fact::CleanupRequested { intent, .. } => {
+                self.preparing.insert(intent.clone());
+            }
+            Fact::CleanupPerformed { lane, intent, cleanup } => {
+                self.preparing.remove(intent);
+                if cleanup.tree == "removed" {
+                    self.standing.remove(&self.lane_of(lane));
+                }
             }
             Fact::AcquirePerformed { lane, intent, .. } => {
                 self.preparing.remove(intent);
@@ -450,8 +484,6 @@ impl World {
             | Fact::KillFailed { .. }
             | Fact::GraphAmended { .. }
             | Fact::Stopping { .. }
-            | Fact::CleanupRequested { .. }
-            | Fact::CleanupPerformed { .. }
             | Fact::RunFinished { .. } => {}
         }
     }
@@ -519,6 +551,14 @@ impl World {
                 self.owed.push(Owed::Exit(intent));
             }
             Action::AskSupervisor => {}
+            Action::Sweep { intent, lane, .. } => {
+                let of_lane = |ix: NodeIx| self.graph.node(ix).lane == Some(lane);
+                for ix in self.graph.node_ixs() {
+                    let looks = self.graph.lanes_before(ix).any(|before| before == lane) || of_lane(ix);
+                    assert!(!looks || self.ended(ix).is_some(), "lane {lane:?} goes under n{}", ix.0);
+                }
+                self.owed.push(Owed::Sweep(intent));
+            }
             Action::Settled => self.settled = true,
         }
     }
@@ -620,6 +660,10 @@ impl World {
                 };
                 Event::Verified { intent, outcome }
             }
+            Owed::Sweep(intent) => {
+                let tree = if trouble { "kept" } else { "removed" };
+                Event::Swept { intent, cleanup: swept(tree) }
+            }
             Owed::Timer(Timer::Timeout(_)) if !trouble => return,
             Owed::Timer(timer) => Event::TimerFired(timer),
         };
@@ -679,6 +723,9 @@ impl World {
                     intent,
                     outcome: VerifyOutcome::Exited { code: Some(0), output_matches: true },
                 }),
+                Owed::Sweep(intent) => {
+                    self.stragglers.push(Event::Swept { intent, cleanup: swept("removed") });
+                }
                 Owed::Timer(timer) => self.stragglers.push(Event::TimerFired(timer)),
             }
         }
@@ -723,7 +770,9 @@ impl World {
         self.slots = 1 + self.dice.below(4) as u32;
         self.settled = false;
         self.ended_acts.clear();
-        self.early_open = when == ProvisionWhen::RunStart;
+        let lanes_that_fit = if self.dice.percent(30) { 1 + self.dice.below(2) } else { usize::MAX };
+        // Where not all fit, the others come at their first use, and that may be the first node's.
+        self.early_open = when == ProvisionWhen::RunStart && lanes_that_fit == usize::MAX;
         let unfit = match self.dice.percent(10) {
             true => self.graph.lane_ixs().take(1).map(|lane| (lane, unfit())).collect(),
             false => Vec::new(),
@@ -735,7 +784,7 @@ impl World {
             concurrency: self.slots,
             on_fail: self.graph.parts().on_fail,
             provision_when: when,
-            lanes_that_fit: usize::MAX,
+            lanes_that_fit,
             retry_failed: again && self.dice.percent(50),
             retry_blocked: again,
             unfit,

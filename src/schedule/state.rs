@@ -8,6 +8,7 @@ use super::fault::{Exit, Fault, FaultClass};
 pub use super::names::Names;
 use super::resolver::{Next, Spent};
 use super::settling::{FOUND, OpenAct};
+use super::spacing::SPACE;
 use crate::graph::Graph;
 use crate::graph::model::{On, OnFail, ProvisionWhen};
 use crate::ids::{CommitId, Generation, IntentId, LaneIx, Leg, NodeId, NodeIx};
@@ -59,6 +60,8 @@ pub struct Live {
     pub acts: BTreeMap<IntentId, Act>,
     /// Lanes to prepare before the first node.
     pub early: Vec<LaneIx>,
+    /// How many lanes fit on the disk at once, where not all do that are needed.
+    pub fit: Option<usize>,
     /// Nodes in flight whose lane has to be installed anew before their `verify`, once its other users are gone.
     pub stale: BTreeSet<NodeIx>,
     /// Exits that were seen while something else had to come first, each with what was left running.
@@ -84,6 +87,8 @@ pub enum Act {
     ProvisionFor(LaneIx, NodeIx),
     /// A node, from its dispatch to the end of its checks.
     Node(NodeIx),
+    /// The early verdict of a lane.
+    Sweep(LaneIx),
 }
 
 /// A node's history and standing.
@@ -379,7 +384,10 @@ impl RunState {
                 let record = &mut self.lanes[lane.at()];
                 let node = match self.live.acts.get(intent) {
                     Some(Act::ProvisionFor(_, node)) => Some(*node),
-                    Some(Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::Node(_)) | None => None,
+                    Some(
+                        Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::Node(_) | Act::Sweep(_),
+                    )
+                    | None => None,
                 };
                 if fault.class == FaultClass::Interrupted {
                     record.phase = LanePhase::Pending;
@@ -489,9 +497,13 @@ impl RunState {
                 self.open.remove(&(intent.clone(), OpenAct::Kill(names.node(node)?)));
             }
             Fact::Stopping { reason } => self.stop = Some(*reason),
-            Fact::CleanupRequested { lane, intent, .. } => {
-                self.open.insert((intent.clone(), OpenAct::Cleanup(names.lane(lane)?)));
+            Fact::CleanupRequested { lane, intent, reason } => {
+                let lane = names.lane(lane)?;
+                self.open.insert((intent.clone(), OpenAct::Cleanup(lane)));
                 self.minted(intent);
+                if reason == SPACE {
+                    self.live.acts.insert(intent.clone(), Act::Sweep(lane));
+                }
             }
             Fact::CleanupFailed { lane, intent, .. } => {
                 self.open.remove(&(intent.clone(), OpenAct::Cleanup(names.lane(lane)?)));
@@ -505,7 +517,7 @@ impl RunState {
             Fact::ActOverdue { .. } => {}
             Fact::CleanupPerformed { lane, intent, cleanup } => {
                 let lane = names.lane(lane)?;
-                self.open.remove(&(intent.clone(), OpenAct::Cleanup(lane)));
+                self.closed(intent, OpenAct::Cleanup(lane));
                 let record = &mut self.lanes[lane.at()];
                 record.branch_kept = cleanup.branch == "kept";
                 if cleanup.branch == "deleted" {
@@ -552,7 +564,8 @@ impl RunState {
                 NodePhase::Over(end) => match end {
                     EndState::Waiting | EndState::Cancelled | EndState::Interrupted => (true, false),
                     EndState::Failed => (failed, true),
-                    EndState::Blocked => (blocked, true),
+                    // Room is measured before a leg begins, so something has changed.
+                    EndState::Blocked => (blocked || record.wants_room(), true),
                     EndState::Passed => (false, false),
                     // Judged anew by the leg, once its dependencies are.
                     EndState::Skipped => (failed || blocked, true),
@@ -622,6 +635,15 @@ impl RunState {
         } else {
             RunStatus::Passed
         }
+    }
+}
+
+impl NodeRecord {
+    /// Returns whether it is blocked for want of space alone. Any further leg tries it again: it measures what is
+    /// free, and does not begin where too little is.
+    pub fn wants_room(&self) -> bool {
+        self.phase == NodePhase::Over(EndState::Blocked)
+            && self.fault.as_ref().is_some_and(|fault| fault.class == FaultClass::DiskFull)
     }
 }
 

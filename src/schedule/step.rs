@@ -159,12 +159,13 @@ pub fn step(
             turn.checked(ix, intent, fault)?;
         }
         Event::TimerFired(timer) => turn.timer_fired(timer)?,
+        Event::Swept { intent, cleanup } => turn.swept(intent, cleanup)?,
         Event::Overdue { intent, act, times, after } => turn.act_overdue(intent, *act, *times, *after)?,
         Event::StopRequested(reason) => {
             if turn.state.stop.is_none() {
                 turn.note(Fact::Stopping { reason: *reason })?;
                 turn.end_flights(EndReason::Signal)?;
-                turn.end_acts(|act| !matches!(act, Act::Node(_)));
+                turn.end_acts(|act| !matches!(act, Act::Node(_) | Act::Sweep(_)));
             }
         }
         Event::StopNow => {
@@ -315,7 +316,7 @@ impl Turn<'_> {
             self.end_acts(|act| match act {
                 Act::Provision(_) => true,
                 Act::ProvisionFor(_, node) => ending.binary_search(node).is_ok(),
-                Act::Acquire(_) | Act::Overlay(_) | Act::Node(_) => false,
+                Act::Acquire(_) | Act::Overlay(_) | Act::Node(_) | Act::Sweep(_) => false,
             });
         }
         Ok(())
@@ -509,7 +510,11 @@ impl Turn<'_> {
             .values()
             .filter_map(|act| match act {
                 Act::Node(ix) => Some(*ix),
-                Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::ProvisionFor(..) => None,
+                Act::Acquire(_)
+                | Act::Overlay(_)
+                | Act::Provision(_)
+                | Act::ProvisionFor(..)
+                | Act::Sweep(_) => None,
             })
             .filter(|ix| reason != EndReason::Halt || !self.exempt(*ix))
             .collect();
@@ -554,6 +559,7 @@ impl Turn<'_> {
             if !self.state.halted && !self.prepare_early()? {
                 return Ok(());
             }
+            self.make_place()?;
             self.launch()?;
         }
         if self.state.live.acts.is_empty() && !self.pause_pending() {
@@ -572,9 +578,10 @@ impl Turn<'_> {
 
     pub(super) fn launch(&mut self) -> Result<(), IllegalFact> {
         let mut cursor = Bound::Unbounded;
+        let mut without_place = None;
         while self.state.slots_held() < self.state.slots {
             let Some(place) = self.state.live.ready.range((cursor, Bound::Unbounded)).next().copied() else {
-                return Ok(());
+                break;
             };
             cursor = Bound::Excluded(place);
             let ix = place.1;
@@ -583,7 +590,8 @@ impl Turn<'_> {
             }
             match gate(self.graph, self.state, ix) {
                 Gate::Open => self.dispatch(ix)?,
-                Gate::Acquire(lane) => self.acquire(lane)?,
+                Gate::Acquire(lane) if self.has_place() => self.acquire(lane)?,
+                Gate::Acquire(lane) => without_place = without_place.or(Some(lane)),
                 Gate::Overlay(lane) => self.overlay(lane)?,
                 Gate::Provision(lane) if self.provisioning_has_room(lane) => {
                     let reason = match self.state.lane(lane) {
@@ -600,6 +608,12 @@ impl Turn<'_> {
                     }
                 }
             }
+        }
+        // Nothing is in the way that will go: it is tried, and says itself what is wanting.
+        if self.state.live.acts.is_empty()
+            && let Some(lane) = without_place
+        {
+            self.acquire(lane)?;
         }
         Ok(())
     }

@@ -416,7 +416,7 @@ impl<'a> Fold<'a> {
             Act::Acquire(of) | Act::Overlay(of) | Act::Provision(of) | Act::ProvisionFor(of, _) => {
                 Some(*of) != lane
             }
-            Act::Node(_) => false,
+            Act::Node(_) | Act::Sweep(_) => false,
         };
         Some(if state.stop.is_some() || state.halted && !self.is_exempt() {
             WaitFor::LegEnd
@@ -437,7 +437,8 @@ impl<'a> Fold<'a> {
                 Act::Acquire(lane)
                 | Act::Overlay(lane)
                 | Act::Provision(lane)
-                | Act::ProvisionFor(lane, _) => {
+                | Act::ProvisionFor(lane, _)
+                | Act::Sweep(lane) => {
                     format!("lane {}", self.graph.lane(*lane).name)
                 }
             });
@@ -460,7 +461,11 @@ impl<'a> Fold<'a> {
             LanePhase::Bare | LanePhase::Ready if !is_alone => {
                 let at_work = self.state.live.acts.values().filter_map(|act| match act {
                     Act::Node(ix) => Some(self.graph.node(*ix)),
-                    Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::ProvisionFor(..) => None,
+                    Act::Acquire(_)
+                    | Act::Overlay(_)
+                    | Act::Provision(_)
+                    | Act::ProvisionFor(..)
+                    | Act::Sweep(_) => None,
                 });
                 let by = at_work.filter(|node| node.lane == Some(lane)).map(|node| node.id.to_string());
                 Some(WaitFor::LaneInUse { by: by.take(NAMED_MAX).collect() })
@@ -474,7 +479,7 @@ impl<'a> Fold<'a> {
             Act::Acquire(lane) | Act::Overlay(lane) | Act::Provision(lane) => {
                 Some(self.graph.lane(*lane).name.to_string())
             }
-            Act::ProvisionFor(..) | Act::Node(_) => None,
+            Act::ProvisionFor(..) | Act::Node(_) | Act::Sweep(_) => None,
         });
         lanes.take(NAMED_MAX).collect()
     }

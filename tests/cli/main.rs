@@ -25,5 +25,6 @@ mod screens;
 mod select;
 mod shown;
 mod signals;
+mod space;
 mod support;
 mod terminal;

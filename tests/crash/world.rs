@@ -226,7 +226,7 @@ impl World {
             };
             let mut child = self.omg(words).spawn().expect("omg starts");
             seed = seed.rotate_left(17).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            if seed % 4 == 0 {
+            if seed.is_multiple_of(4) {
                 pass(Duration::from_millis(seed >> 8 & 0x1ff));
                 let _ = child.kill();
             }
