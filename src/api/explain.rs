@@ -15,12 +15,13 @@ pub fn explain(settings: &Settings, first: &str, second: Option<&str>) -> Result
         Some(node) => (Some(first), node),
         None => (None, first),
     };
-    let found = find::run(settings, run).map_err(|refusal| of_run(settings, first, second, refusal))?;
+    let mut found = find::run(settings, run).map_err(|refusal| of_run(settings, first, second, refusal))?;
+    // Asked before the records are read: a leg that ends in between has written all of them.
+    let alive = leg::holder(&found.dir).is_some();
+    let records = found.records()?;
+    found.refresh(&records)?;
     let ix = found.node(node).map_err(|refusal| of_run(settings, first, second, refusal))?;
     let Found { file, dir } = &found;
-    // Asked before the records are read: a leg that ends in between has written all of them.
-    let alive = leg::holder(dir).is_some();
-    let records = found.records()?;
     RunView::of(file, dir, &records, alive)
         .and_then(|view| Explanation::of(file, dir, &records, &view, alive, ix))
         .map_err(|(seq, reason)| {

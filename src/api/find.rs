@@ -1,6 +1,7 @@
 //! Finding runs: by id, by a unique prefix, or the newest of the repository one stands in.
 #![expect(clippy::disallowed_methods, reason = "lists the folders of runs")]
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use crate::graph::problem::nearest;
 use crate::ids::{NodeIx, RunId};
 use crate::journal::replay::replay;
 use crate::journal::{Record, RunDir, RunFile, store};
-use crate::run::{RunError, leg};
+use crate::run::{RunError, amended, leg};
 use crate::schedule::state::{Names, RunState};
 use crate::settings::Settings;
 use crate::view::{RunView, Summary};
@@ -43,9 +44,27 @@ impl Found {
         })
     }
 
+    /// Returns what the run is after `records`, which may have been written since it was found.
+    pub fn at<'f>(&'f self, records: &[Record]) -> Result<Cow<'f, RunFile>, Refusal> {
+        match amended::newest(records) {
+            0 => Ok(Cow::Borrowed(&self.file)),
+            _ => Ok(Cow::Owned(amended::at(&self.dir, records)?)),
+        }
+    }
+
+    /// Takes in what the run is after `records`, which may have been written since it was found.
+    pub fn refresh(&mut self, records: &[Record]) -> Result<(), Refusal> {
+        if amended::newest(records) > 0 {
+            self.file = amended::at(&self.dir, records)?;
+        }
+        Ok(())
+    }
+
     /// Returns where the run stands by its records.
     pub fn state(&self) -> Result<RunState, Refusal> {
-        replay(&self.file.graph, &Names::of(&self.file.graph), &self.records()?)
+        let records = self.records()?;
+        let graph = &self.at(&records)?.graph;
+        replay(graph, &Names::of(graph), &records)
             .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() }.into())
     }
 
@@ -53,7 +72,8 @@ impl Found {
     pub fn view(&self) -> Result<RunView, Refusal> {
         // Asked before the records are read: a leg that ends in between has written all of them.
         let alive = leg::holder(&self.dir).is_some();
-        RunView::of(&self.file, &self.dir, &self.records()?, alive).map_err(|(seq, reason)| {
+        let records = self.records()?;
+        RunView::of(&*self.at(&records)?, &self.dir, &records, alive).map_err(|(seq, reason)| {
             Refusal::new(exit::BLOCKED, format!("record {seq} of run `{}`: {reason}", self.file.run_id), None)
         })
     }

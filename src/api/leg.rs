@@ -501,6 +501,7 @@ mod tests {
         let base = CommitId::from("0".repeat(40));
         let file = RunFile {
             selection: None,
+            planned: false,
             schema: 1,
             run_id: RunId::from("r1"),
             created_at: jiff::Timestamp::UNIX_EPOCH,

@@ -1,5 +1,6 @@
 //! One function per operation, its types and its exit codes. No printing; `cli` does that.
 
+pub mod amend;
 pub mod cancel;
 pub mod detach;
 pub mod doctor;
@@ -9,6 +10,9 @@ pub mod init;
 pub mod lanes;
 pub mod lint;
 pub mod names;
+pub mod outlook;
+#[cfg(test)]
+mod outlook_tests;
 pub mod plan;
 pub mod resume;
 pub mod start;

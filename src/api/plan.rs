@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Refusal;
 use super::start::Prepared;
 use crate::graph::Graph;
-use crate::graph::model::{NodeKind, On, Overlay, Piece, Provision};
+use crate::graph::model::{NodeKind, On, Overlay, Provision};
 use crate::ids::{LaneIx, NodeIx};
 use crate::process::environment::Environment;
 use crate::provision::{Rung, Step};
@@ -146,32 +146,10 @@ fn node(graph: &Graph, ix: NodeIx) -> Vec<String> {
     }
     let mut lines = vec![head];
     if let NodeKind::Command { run } = &node.kind {
-        lines.extend(shown(graph, &run.0).lines().map(|line| format!("  $ {line}")));
+        lines.extend(run.written(graph).lines().map(|line| format!("  $ {line}")));
     }
     if let Some(verify) = &node.check.verify {
-        lines.push(format!("  verify: {}", shown(graph, &verify.command.0)));
+        lines.push(format!("  verify: {}", verify.command.written(graph)));
     }
     lines
-}
-
-/// Returns a template as its author wrote it, tokens and all.
-fn shown(graph: &Graph, pieces: &[Piece]) -> String {
-    let id = |ix: &NodeIx| graph.node(*ix).id.to_string();
-    let lane = |ix: &crate::ids::LaneIx| graph.lane(*ix).name.to_string();
-    pieces
-        .iter()
-        .map(|piece| match piece {
-            Piece::Text(text) => text.clone(),
-            Piece::Input(name) => format!("{{{{ inputs.{name} }}}}"),
-            Piece::ArtifactPath(ix) => format!("{{{{ artifacts.{} }}}}", id(ix)),
-            Piece::ArtifactText(ix) => format!("{{{{ artifacts.{} | inline }}}}", id(ix)),
-            Piece::Feedback(ix) => format!("{{{{ feedback.{} }}}}", id(ix)),
-            Piece::RunId => "{{ run.id }}".into(),
-            Piece::LanePath => "{{ lane.path }}".into(),
-            Piece::LaneBranch => "{{ lane.branch }}".into(),
-            Piece::LaneBase => "{{ lane.base }}".into(),
-            Piece::OtherLaneBranch(ix) => format!("{{{{ lanes.{}.branch }}}}", lane(ix)),
-            Piece::OtherLanePath(ix) => format!("{{{{ lanes.{}.path }}}}", lane(ix)),
-        })
-        .collect()
 }

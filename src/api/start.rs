@@ -97,6 +97,7 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
         run_id,
         graph,
         selection,
+        planned: request.planned,
     };
     let mut prepared_repository = None;
     let (mut space, mut shortage) = (Space::default(), None);
@@ -185,7 +186,7 @@ pub fn part(graph: Graph, selection: &Selection) -> Result<Part, Refusal> {
 }
 
 /// Refuses a graph that uses what this build can check but not run, naming every use.
-fn refuse_later_features(graph: &Graph, source: &Source) -> Result<(), Refusal> {
+pub(super) fn refuse_later_features(graph: &Graph, source: &Source) -> Result<(), Refusal> {
     if graph.parts().later.is_empty() {
         return Ok(());
     }
@@ -200,7 +201,7 @@ fn refuse_later_features(graph: &Graph, source: &Source) -> Result<(), Refusal> 
 }
 
 /// Adds to a refusal which lanes and nodes it concerns.
-fn concerning_lanes(mut refusal: Refusal, graph: &Graph) -> Refusal {
+pub(super) fn concerning_lanes(mut refusal: Refusal, graph: &Graph) -> Refusal {
     if let Some(first) = refusal.complaints.first_mut() {
         first.message = format!("{}; {}", first.message, lanes_and_nodes(graph));
     }
@@ -251,7 +252,7 @@ pub fn worktree_root(settings: &Settings, flag: Option<&Path>, run: &RunId) -> P
     }
 }
 
-fn of_run(
+pub(super) fn of_run(
     settings: &Settings,
     request: &RunRequest,
     worktrees: &GitWorktrees,

@@ -291,8 +291,20 @@ pub struct ResumeArgs {
     /// Open what is blocked again, and what waits behind it.
     #[arg(long)]
     pub retry_blocked: bool,
+    /// Go on with the graph in this file: nodes that have not passed may be other, new or gone.
+    #[arg(long, value_name = "FILE")]
+    pub graph: Option<PathBuf>,
+    /// Let this node run again although it has passed; may be given often.
+    #[arg(long, value_name = "NODE", requires = "graph")]
+    pub reopen: Vec<String>,
+    /// An input that only the new graph has, NAME=VALUE; may be given often.
+    #[arg(long = "input", value_name = "NAME=VALUE", value_parser = input, requires = "graph")]
+    pub inputs: Vec<(String, String)>,
+    /// Say what would be kept and what would run, and why; make, end and write nothing.
+    #[arg(long)]
+    pub dry_run: bool,
     /// Go on without this terminal, as `omg run --detach` does.
-    #[arg(short, long, conflicts_with_all = ["output", "junit"])]
+    #[arg(short, long, conflicts_with_all = ["dry_run", "output", "junit"])]
     pub detach: bool,
     /// What holds for this leg.
     #[command(flatten)]

@@ -10,8 +10,9 @@ use super::args::{LegArgs, ResumeArgs, RunArgs};
 use super::output;
 use super::presentation::{Presentation, choose};
 use super::teller::{Known, Teller, tail};
+use crate::api::amend::AmendRequest;
 use crate::api::leg_options::{LegOptions, mask};
-use crate::api::resume::Resumed;
+use crate::api::resume::{Prepared, ResumeRequest, Resumed, Say};
 use crate::api::start::RunRequest;
 use crate::api::{self, Refusal, exit};
 use crate::ids::NodeId;
@@ -21,6 +22,7 @@ use crate::settings::Settings;
 use crate::view::ci::{self, Spot};
 use crate::view::junit::junit;
 use crate::view::live::Live;
+use crate::view::style::printable;
 use crate::view::{RunView, table};
 
 fn presentation(settings: &Settings, args: &LegArgs, verbose: bool) -> Presentation {
@@ -122,25 +124,43 @@ pub fn start(settings: &Settings, args: RunArgs, verbose: bool) -> Result<i32, R
 /// `omg resume`.
 pub fn resume(settings: &Settings, args: ResumeArgs, verbose: bool) -> Result<i32, Refusal> {
     let presentation = presentation(settings, &args.leg, verbose);
+    let amend = args.graph.map(|graph| AmendRequest { graph, inputs: args.inputs, reopen: args.reopen });
     let options = leg_options(&args.leg, args.retry_failed, args.retry_blocked);
+    let request = ResumeRequest { options, amend, dry_run: args.dry_run };
     let found = api::find::run(settings, args.run.as_deref())?;
     output::complain(&format!("run {} in {}", found.file.run_id, found.dir.root().display()));
     if let Some(selected) = found.file.selected() {
         output::complain(&format!("note: {selected}"));
     }
-    let id = found.file.run_id.clone();
-    let teller = teller(settings, &found.file, &found.dir, presentation, &found.records()?);
     let junit = args.leg.junit.as_deref();
-    match api::resume::resume(settings, found, &options, args.detach, Rc::<Teller>::clone(&teller))? {
+    // What is said here may hold what a file or a node said.
+    let fit = |line: &str| {
+        let line = printable(line, output::style());
+        if presentation == Presentation::Github { ci::github_line(&line) } else { line }
+    };
+    let mut say = |what: Say<'_>| match what {
+        Say::Note(line) => output::complain(&fit(&format!("{}: {line}", output::style().strong("note")))),
+        Say::Warnings(warnings) => output::problems(warnings),
+    };
+    let ready = match api::resume::prepare(settings, found, &request, &mut say)? {
+        Prepared::Leg(ready) => *ready,
+        Prepared::Outlook(lines) => {
+            lines.iter().for_each(|line| output::result(&fit(line)));
+            return Ok(exit::OK);
+        }
+        Prepared::NothingToDo { exit, message } => {
+            output::complain(&message);
+            return Ok(exit);
+        }
+    };
+    ready.outlook.iter().for_each(|line| output::complain(&fit(line)));
+    let id = ready.file.run_id.clone();
+    let teller = teller(settings, &ready.file, &ready.dir, presentation, &ready.records);
+    match api::resume::go(settings, ready, &request.options, args.detach, Rc::<Teller>::clone(&teller))? {
+        Resumed::Leg(ended) => finish(settings, id.as_str(), presentation, &teller, junit, ended.exit),
         Resumed::Detached(pid) => {
             teller.finish();
             Ok(detached(id.as_str(), pid))
-        }
-        Resumed::Leg(ended) => finish(settings, id.as_str(), presentation, &teller, junit, ended.exit),
-        Resumed::NothingToDo { exit, message } => {
-            teller.finish();
-            output::complain(&message);
-            Ok(exit)
         }
     }
 }

@@ -9,6 +9,7 @@ mod arcs;
 mod assemble;
 mod code;
 mod dependents;
+pub mod difference;
 pub mod duration_ms;
 mod excerpt;
 mod expand;

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::model::{Piece, Template};
+use super::model::{Graph, Piece, Template};
 use super::problem::Pos;
 use super::reader::At;
 
@@ -199,6 +199,26 @@ pub enum Quote {
 }
 
 impl Template {
+    /// Returns the text as its author wrote it in `graph`, tokens and all, each with one blank inside its braces.
+    pub fn written(&self, graph: &Graph) -> String {
+        let id = |ix: &crate::ids::NodeIx| graph.node(*ix).id.as_str();
+        let lane = |ix: &crate::ids::LaneIx| graph.lane(*ix).name.as_str();
+        let piece = |piece: &Piece| match piece {
+            Piece::Text(text) => text.replace("{{", "{{{{"),
+            Piece::Input(name) => format!("{{{{ inputs.{name} }}}}"),
+            Piece::ArtifactPath(ix) => format!("{{{{ artifacts.{} }}}}", id(ix)),
+            Piece::ArtifactText(ix) => format!("{{{{ artifacts.{} | inline }}}}", id(ix)),
+            Piece::Feedback(ix) => format!("{{{{ feedback.{} }}}}", id(ix)),
+            Piece::RunId => "{{ run.id }}".into(),
+            Piece::LanePath => "{{ lane.path }}".into(),
+            Piece::LaneBranch => "{{ lane.branch }}".into(),
+            Piece::LaneBase => "{{ lane.base }}".into(),
+            Piece::OtherLaneBranch(ix) => format!("{{{{ lanes.{}.branch }}}}", lane(ix)),
+            Piece::OtherLanePath(ix) => format!("{{{{ lanes.{}.path }}}}", lane(ix)),
+        };
+        self.0.iter().map(piece).collect()
+    }
+
     /// Returns the text, with each token replaced by what `lookup` says it stands for.
     ///
     /// Errors: the first piece that `lookup` has nothing for.

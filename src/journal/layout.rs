@@ -24,6 +24,11 @@ impl RunDir {
         self.0.join("run.json")
     }
 
+    /// Returns the file that says what the run is since its amendment of this number.
+    pub fn amended(&self, number: u32) -> PathBuf {
+        self.0.join("amended").join(format!("{number}.json"))
+    }
+
     /// Returns the journal.
     pub fn events(&self) -> PathBuf {
         self.0.join("events.jsonl")

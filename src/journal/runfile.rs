@@ -1,4 +1,4 @@
-//! `run.json`: what a run is, written once.
+//! `run.json`: what a run is, written once. A file of the same shape for each amendment of its graph.
 
 use std::path::PathBuf;
 
@@ -30,6 +30,9 @@ pub struct RunFile {
     pub graph_sha256: String,
     /// The graph as resolved; of a selection, the part that was selected.
     pub graph: Graph,
+    /// Whether the graph is untrusted, so that an amended one is too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub planned: bool,
     /// What was selected of the graph, where that is not the whole of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<SelectionFile>,

@@ -4,7 +4,7 @@
 pub mod apply;
 pub mod cause;
 pub mod copy;
-mod durable;
+pub mod durable;
 pub mod ecosystem;
 pub mod ecosystems;
 pub mod excludes;

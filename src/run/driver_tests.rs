@@ -45,6 +45,7 @@ fn run_over(
     let dir = RunDir::new(folder.path(), &run_id);
     let file = RunFile {
         selection: None,
+        planned: false,
         schema: 1,
         run_id,
         created_at: jiff::Timestamp::UNIX_EPOCH,

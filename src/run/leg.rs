@@ -18,6 +18,7 @@ use crate::ids::{Generation, Leg, RunId};
 use crate::journal::runfile::SCHEMA;
 use crate::journal::{Record, RunFile};
 use crate::process::{survivors, table};
+use crate::schedule::Fact;
 
 /// How long a supervisor that lost its runner has for ending its nodes, beyond their grace.
 const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
@@ -102,20 +103,19 @@ fn make_draft(draft: &Path, file: &RunFile) -> io::Result<()> {
     File::open(draft)?.sync_all()
 }
 
-/// Returns what a run is.
+/// Returns what a run is, since its newest amendment where there is one.
 pub fn load(dir: &RunDir) -> Result<RunFile, RunError> {
-    let path = dir.run_file();
-    let io = |source| RunError::Io { path: path.clone(), source };
-    let bytes = fs::read(&path).map_err(io)?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| match newer_schema(&bytes) {
-            Some(schema) => RunError::Newer { path: path.clone(), schema },
-            None => io(error.into()),
-        })
-        .and_then(|file: RunFile| match file.schema {
-            schema if schema > SCHEMA => Err(RunError::Newer { path: path.clone(), schema }),
-            _ => Ok(file),
-        })
+    super::amended::load(dir)
+}
+
+/// Returns what the file at `path` says a run is.
+pub(super) fn read(path: &Path) -> Result<RunFile, RunError> {
+    let io = |source| RunError::Io { path: path.into(), source };
+    let bytes = fs::read(path).map_err(io)?;
+    let newer = |schema| RunError::Newer { path: path.into(), schema };
+    let file: RunFile = serde_json::from_slice(&bytes)
+        .map_err(|error| newer_schema(&bytes).map_or_else(|| io(error.into()), newer))?;
+    if file.schema > SCHEMA { Err(newer(file.schema)) } else { Ok(file) }
 }
 
 /// Returns the number of the shape of a `run.json`, where it is newer than ours.
@@ -255,7 +255,9 @@ pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) ->
 
 /// Returns the number of the last leg; 0 before the first.
 pub fn last_leg(records: &[Record]) -> Leg {
-    records.last().map_or(Leg(0), |record| record.leg)
+    // What amends its graph is written in the name of a leg that has not begun.
+    let mut begun = records.iter().rev().filter(|record| matches!(record.fact, Fact::RunStarted { .. }));
+    begun.next().map_or(Leg(0), |record| record.leg)
 }
 
 /// Ends whatever a dead leg left running, before anything else is done. Returns the names of what

@@ -1,6 +1,7 @@
 //! The shell around the scheduler: one loop that turns the world's answers into events, makes what
 //! follows durable, and only then has it done.
 
+pub mod amended;
 pub mod driver;
 pub mod environment;
 

@@ -15,7 +15,7 @@ use crate::provision::mark;
 use crate::schedule::event::AcquiredLane;
 use crate::schedule::fault::Exit;
 use crate::schedule::settling::{LaneSeen, OpenAct, ProcessSeen, Seen};
-use crate::schedule::state::{NodePhase, RunState};
+use crate::schedule::state::{Flight, NodePhase, RunState};
 use crate::worktree::Standing;
 
 /// What is seen of one open act.
@@ -118,6 +118,23 @@ impl Stage {
         let rest = table::marked(self.dir.root()).into_iter().filter(is_of_job);
         rest.map(|process| format!("{} {}", process.pid, process.name)).collect()
     }
+}
+
+/// Returns the nodes in flight whose exit is on disk and was not asked for: by it they will be judged.
+pub fn exits_of_their_own(graph: &Graph, dir: &RunDir, state: &RunState) -> Vec<NodeIx> {
+    let flights: Vec<(NodeIx, &Flight)> = graph
+        .node_ixs()
+        .filter_map(|ix| match &state.node(ix).phase {
+            NodePhase::InFlight(flight) if flight.ending.is_none() => Some((ix, flight)),
+            NodePhase::InFlight(_) | NodePhase::Waiting | NodePhase::Over(_) => None,
+        })
+        .collect();
+    if flights.is_empty() {
+        return Vec::new();
+    }
+    let exits = exits(dir);
+    let is_its_own = |flight: &Flight| exits.get(&flight.job).is_some_and(|exit| !exit.ended_by_us);
+    flights.into_iter().filter(|(_, flight)| is_its_own(flight)).map(|(ix, _)| ix).collect()
 }
 
 fn job_of(state: &RunState, node: NodeIx) -> Option<&IntentId> {

@@ -38,6 +38,26 @@ pub enum Fact {
         /// What built the program.
         build: String,
     },
+    /// The run goes on with another graph, which is durable; what is written after this is of it. Written before
+    /// the `run.started` of its leg, after the ends of attempts at nodes that changed and were open.
+    #[serde(rename = "graph.amended")]
+    GraphAmended {
+        /// The file of the graph so far, hashed with SHA-256, in hex.
+        from: String,
+        /// The same of the new graph's file.
+        to: String,
+        /// Number of the amendment in this run, from 1; names its file in `amended/`.
+        number: u32,
+        /// The new graph's file.
+        path: PathBuf,
+        /// Nodes that run again, with new budgets: those that changed, and those that were named.
+        reopened: Vec<NodeId>,
+        /// Nodes that the run has no more.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        removed: Vec<NodeId>,
+        /// What is different, one line each, without values.
+        changes: Vec<String>,
+    },
     /// A lane is about to be made.
     #[serde(rename = "lane.acquire.requested")]
     AcquireRequested {
@@ -424,6 +444,7 @@ impl Fact {
             Fact::DispatchRequested { node, .. } | Fact::KillRequested { node, .. } => Some(node.as_str()),
             Fact::RestartRequested { .. } => Some("runner"),
             Fact::RunStarted { .. }
+            | Fact::GraphAmended { .. }
             | Fact::AcquirePerformed { .. }
             | Fact::AcquireFailed { .. }
             | Fact::ProvisionStarted { .. }

@@ -5,6 +5,7 @@
 //! become true is a [`Fact`]; facts are the only way in which [`RunState`] changes, live and replayed.
 
 pub mod action;
+pub mod amending;
 pub mod event;
 pub mod fact;
 pub mod fault;

@@ -482,6 +482,7 @@ impl World {
             | Fact::KillRequested { .. }
             | Fact::KillPerformed { .. }
             | Fact::KillFailed { .. }
+            | Fact::GraphAmended { .. }
             | Fact::Stopping { .. }
             | Fact::RunFinished { .. } => {}
         }

@@ -286,6 +286,7 @@ impl RunState {
                 self.live = Live::default();
                 self.reopen(graph, *retry_failed, *retry_blocked);
             }
+            Fact::GraphAmended { reopened, removed, .. } => self.graph_amended(names, reopened, removed),
             Fact::AcquireRequested { lane, intent, .. } => {
                 let lane = names.lane(lane)?;
                 self.minted(intent);

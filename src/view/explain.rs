@@ -11,7 +11,8 @@ use super::explanation::{
 };
 use crate::graph::Graph;
 use crate::graph::model::{Access, On, ProvisionWhen};
-use crate::ids::{IntentId, NodeIx};
+use crate::ids::{IntentId, NodeId, NodeIx};
+use crate::journal::replay::amended_at;
 use crate::journal::{Record, RunDir, RunFile};
 use crate::schedule::fact::EndState;
 use crate::schedule::fault::REDISPATCH_MAX;
@@ -38,7 +39,9 @@ impl Explanation {
         let graph = &file.graph;
         let names = Names::of(graph);
         let mut fold = Fold::new(graph, dir, ix);
-        for record in records {
+        let before = amended_at(records);
+        for (at, record) in records.iter().enumerate() {
+            fold.is_of_old_graph = at < before;
             fold.take(&names, record).map_err(|error| (record.seq, error.to_string()))?;
         }
         let state = view.nodes[ix.at()].state;
@@ -126,6 +129,10 @@ struct Fold<'a> {
     has_dispatched: bool,
     /// The failure that halted this leg.
     halted_by: Option<NodeIx>,
+    /// Whether the record was written before the graph was amended: it may be of what is gone.
+    is_of_old_graph: bool,
+    /// What an amendment made of it, until the leg begins.
+    amended: Option<String>,
 }
 
 impl<'a> Fold<'a> {
@@ -142,17 +149,36 @@ impl<'a> Fold<'a> {
             is_met: false,
             has_dispatched: false,
             halted_by: None,
+            is_of_old_graph: false,
+            amended: None,
         }
     }
 
     fn take(&mut self, names: &Names, record: &Record) -> Result<(), crate::schedule::state::IllegalFact> {
         self.pass_time(record.ts);
-        if matches!(record.fact, Fact::RunStarted { .. }) {
+        // A leg's own words before it begins are about the one before.
+        if record.leg > self.state.leg {
             self.leg_was_killed();
         }
         let spent = self.state.node(self.ix).spent;
-        self.state.apply(self.graph, names, record.leg, record.r#gen, &record.fact)?;
+        let applied = self.state.apply(self.graph, names, record.leg, record.r#gen, &record.fact);
+        match (applied, self.is_of_old_graph) {
+            (Ok(()), _) => self.took(names, record, spent)?,
+            (Err(_), true) => {}
+            (Err(error), false) => return Err(error),
+        }
+        self.waits = self.wait(record.ts).map(|wait| (wait, record.ts));
+        Ok(())
+    }
+
+    fn took(
+        &mut self,
+        names: &Names,
+        record: &Record,
+        spent: Spent,
+    ) -> Result<(), crate::schedule::state::IllegalFact> {
         match &record.fact {
+            Fact::GraphAmended { reopened, changes, .. } => self.graph_amended(reopened, changes),
             Fact::RunStarted { .. } => self.leg_began(record),
             Fact::DispatchRequested { node, attempt, intent, reason, .. } => {
                 self.has_dispatched = true;
@@ -185,14 +211,22 @@ impl<'a> Fold<'a> {
             Fact::RunFinished { .. } => self.leg_ended(),
             fact => self.attempt_went_on(record, fact),
         }
-        self.waits = self.wait(record.ts).map(|wait| (wait, record.ts));
         Ok(())
+    }
+
+    fn graph_amended(&mut self, reopened: &[NodeId], changes: &[String]) {
+        let id = &self.graph.node(self.ix).id;
+        let own = changes.iter().find_map(|line| line.strip_prefix(id.as_str())?.strip_prefix(": "));
+        if own.is_some() || reopened.contains(id) {
+            self.amended = Some(own.unwrap_or_default().to_string());
+        }
     }
 
     fn leg_began(&mut self, record: &Record) {
         self.legs.push(LegStory {
             leg: record.leg.0,
             began_at: record.ts,
+            amended: self.amended.take(),
             dependencies: Vec::new(),
             attempts: Vec::new(),
             waits: Vec::new(),
@@ -331,7 +365,8 @@ impl<'a> Fold<'a> {
             NodePhase::InFlight(_) => EndState::Interrupted,
             NodePhase::Over(_) => return,
         };
-        if self.state.leg.0 > 0 && self.state.finished.is_none() {
+        let is_open = self.legs.last().is_some_and(|leg| leg.end.is_none());
+        if is_open && self.state.finished.is_none() {
             self.end(End { state: state.word(), at: None, fault: None, log: None, why: Why::LegKilled });
         }
     }

@@ -44,6 +44,10 @@ pub struct LegStory {
     pub leg: u32,
     /// When it began.
     pub began_at: Timestamp,
+    /// What an amendment of the graph before this leg made of the node, where it made it run again: the keys that
+    /// changed; empty where it was re-opened as it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub amended: Option<String>,
     /// What it waits for that ended in this leg, in order.
     pub dependencies: Vec<Ended>,
     /// Its attempts.

@@ -142,6 +142,8 @@ impl<'g> GraphView<'g> {
                 lanes[of.at()].members.push(ix);
             }
         }
+        // An amendment may have taken the nodes of a lane away; the lane is still the run's.
+        lanes.retain(|lane| !lane.members.is_empty());
         GraphView {
             schema: SCHEMA,
             name: &graph.parts().name,

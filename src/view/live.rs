@@ -100,6 +100,11 @@ impl Live {
                     !matches!(end, EndState::Waiting | EndState::Cancelled | EndState::Interrupted)
                 });
             }
+            Fact::GraphAmended { reopened, removed, .. } => {
+                for id in reopened.iter().chain(removed) {
+                    self.ended.remove(id);
+                }
+            }
             Fact::AcquireRequested { lane: name, .. } => {
                 self.lanes.insert(name.clone(), lane("making it"));
             }

@@ -8,6 +8,7 @@ pub mod graph;
 pub mod json;
 pub mod junit;
 pub mod live;
+pub mod outlook;
 pub mod progress;
 pub mod run;
 pub mod sentences;

@@ -82,6 +82,10 @@ pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
             }
             None => vec![format!("{node}: skipped: its condition was not met")],
         },
+        Fact::GraphAmended { changes, .. } => {
+            let what = if changes.len() == 1 { "change" } else { "changes" };
+            vec![format!("graph amended: {} {what}", changes.len())]
+        }
         Fact::Stopping { reason } => vec![format!("stopping: {}", stop(*reason))],
         Fact::KillRequested { node, reason, .. } => {
             use crate::schedule::fact::EndReason;

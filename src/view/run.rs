@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::ids::{CommitId, LaneIx, NodeIx};
+use crate::ids::{CommitId, LaneIx, Leg, NodeIx};
 use crate::journal::replay::replay;
 use crate::journal::runfile::SelectionFile;
 use crate::journal::{Record, RunDir, RunFile};
@@ -138,7 +138,10 @@ fn times(names: &Names, count: usize, records: &[Record]) -> Times {
     let mut times = Times { nodes: vec![NodeTimes::default(); count], ..Times::default() };
     let mut leg_start: Option<Timestamp> = None;
     let mut last: Option<Timestamp> = None;
+    let mut leg = Leg(0);
     for record in records {
+        // What a leg writes before it begins, to amend the graph, is no time of the one before.
+        let is_of_leg = record.leg <= leg;
         match &record.fact {
             Fact::RunStarted { .. } => {
                 if let (Some(from), Some(to)) = (leg_start, last) {
@@ -147,6 +150,7 @@ fn times(names: &Names, count: usize, records: &[Record]) -> Times {
                 times.started.get_or_insert(record.ts);
                 times.finished = None;
                 leg_start = Some(record.ts);
+                leg = record.leg;
                 for node in &mut times.nodes {
                     node.since = None;
                 }
@@ -161,7 +165,7 @@ fn times(names: &Names, count: usize, records: &[Record]) -> Times {
             Fact::AttemptFinished { node, delivered, attempt, .. } => {
                 if let Ok(ix) = names.node(node) {
                     let node = &mut times.nodes[ix.at()];
-                    if let Some(since) = node.since.take() {
+                    if let Some(since) = node.since.take().filter(|_| is_of_leg) {
                         node.total_ms = Some(node.total_ms.unwrap_or(0) + between(since, record.ts));
                     }
                     if *delivered {
@@ -172,7 +176,9 @@ fn times(names: &Names, count: usize, records: &[Record]) -> Times {
             }
             _ => {}
         }
-        last = Some(record.ts);
+        if record.leg <= leg {
+            last = Some(record.ts);
+        }
     }
     if let (Some(from), Some(to)) = (leg_start, last) {
         times.total_ms += between(from, to);
@@ -298,5 +304,67 @@ fn lane_view(file: &RunFile, state: &RunState, ix: LaneIx) -> LaneView {
         state: word,
         cleanup: record.cleanup.clone(),
         set_aside: record.set_aside.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::model::{OnFail, ProvisionWhen};
+    use crate::graph::{Trust, load};
+    use crate::ids::{Generation, IntentId};
+
+    fn started() -> Fact {
+        Fact::RunStarted {
+            concurrency: 1,
+            on_fail: OnFail::Halt,
+            provision_when: ProvisionWhen::RunStart,
+            retry_failed: false,
+            retry_blocked: false,
+            pid: 1,
+            build: String::new(),
+            format: 1,
+        }
+    }
+
+    #[test]
+    fn what_is_closed_before_a_leg_begins_took_no_time() {
+        let graph =
+            load("g.yaml", "name: x\nnodes: [{id: a, run: x}]\n", &|_| None, Trust::Reviewed).unwrap();
+        let (node, intent) = (graph.graph.nodes()[0].id.clone(), IntentId::from("g1-1"));
+        let begun = Fact::NodeStarted {
+            node: node.clone(),
+            attempt: 1,
+            intent: intent.clone(),
+            pid: 1,
+            start_time: 1,
+            lane: None,
+        };
+        let closed = Fact::AttemptFinished {
+            node,
+            attempt: 1,
+            intent,
+            fault: None,
+            next: None,
+            exit_code: None,
+            signal: None,
+            leftovers: Vec::new(),
+            delivered: true,
+        };
+        let over = Fact::RunFinished { status: RunStatus::Passed };
+        // Killed after three seconds, and amended a hundred later.
+        let facts = [(0, 1, started()), (3, 1, begun), (100, 2, closed), (100, 2, started()), (102, 2, over)];
+        let record = |(at, leg, fact)| Record {
+            seq: 1,
+            ts: Timestamp::from_second(at).unwrap(),
+            leg: Leg(leg),
+            r#gen: Generation(u64::from(leg)),
+            fact,
+            target: None,
+            synced: None,
+        };
+        let records: Vec<Record> = facts.into_iter().map(record).collect();
+        let times = times(&Names::of(&graph.graph), 1, &records);
+        assert_eq!((times.total_ms, times.nodes[0].total_ms), (5000, None));
     }
 }

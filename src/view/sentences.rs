@@ -47,6 +47,10 @@ pub fn sentences(told: &Explanation, style: Style) -> Vec<String> {
 
 fn of_leg(told: &Explanation, leg: &LegStory, is_first: bool) -> Vec<String> {
     let mut lines = Vec::new();
+    lines.extend(leg.amended.as_ref().map(|what| match what.as_str() {
+        "" => "the graph was amended, and it was opened again".to_string(),
+        what => format!("the graph was amended: {what}"),
+    }));
     if was_met(leg) {
         lines.extend(dependencies(told, leg, is_first));
     }

@@ -5,6 +5,7 @@
     reason = "tests start programs, and make and read files"
 )]
 
+mod amend;
 mod commands;
 mod completions;
 mod detached;

@@ -182,6 +182,7 @@ fn a_changed_graph_file_is_said_and_not_used() {
     fs::write(go, "").unwrap();
     let ended = world.omg(&["resume", "r1", "--retry-failed"]).expect(0);
     assert!(ended.stderr.contains("has changed since the run began"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("g.yaml` with the one in the file"), "{}", ended.stderr);
     assert_eq!(world.result("a"), "first");
 }
 
