@@ -4,6 +4,7 @@ pub mod cancel;
 pub mod doctor;
 pub mod explain;
 pub mod find;
+pub mod gc;
 pub mod init;
 pub mod lanes;
 pub mod lint;

@@ -129,7 +129,11 @@ fn lock_unless_held(
 
 fn read_holder(dir: &RunDir) -> Option<Holder> {
     let text = fs::read_to_string(dir.lock()).ok()?;
-    let purpose = if text.trim_end().ends_with("discard") { Purpose::Discard } else { Purpose::Leg };
+    let purpose = match text.split_whitespace().last() {
+        Some("discard") => Purpose::Discard,
+        Some("gc") => Purpose::Gc,
+        Some(_) | None => Purpose::Leg,
+    };
     let mut words = text.split_whitespace().map(str::parse::<u64>);
     let mut next = || words.next()?.ok();
     Some(Holder {
@@ -148,6 +152,8 @@ pub enum Purpose {
     Leg,
     /// A discard, which is left to end by itself.
     Discard,
+    /// Putting in order what a dead leg left, which is left to end by itself too.
+    Gc,
 }
 
 /// Takes the run's lock and raises its generation. Durable on return.
@@ -180,6 +186,7 @@ pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) ->
     let word = match purpose {
         Purpose::Leg => "leg",
         Purpose::Discard => "discard",
+        Purpose::Gc => "gc",
     };
     writeln!(lock, "{pid} {start_time} {} {leg} {word}", generation.0).map_err(io)?;
     lock.sync_data().map_err(io)?;
