@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -175,6 +175,12 @@ pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) ->
             });
         }
         Err(fs::TryLockError::Error(error)) => return Err(io(error)),
+    }
+    // Whoever held it before may have removed the run, lock and all.
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    let (held, named) = (lock.metadata().map_err(io)?, fs::metadata(&path).map_err(io)?);
+    if identity(held) != identity(named) {
+        return Err(io(io::ErrorKind::NotFound.into()));
     }
     let written = records.last().map_or(0, |record| record.r#gen.0);
     let claimed = read_holder(dir).map_or(0, |holder| holder.generation.0);

@@ -95,8 +95,13 @@ pub struct TidiedLane {
     pub reason: String,
     /// One line for people, where the outcome is not silent.
     pub note: Option<String>,
+    /// Where what would have died with its tree is now: a ref, or a folder.
+    pub saved: Vec<String>,
     /// Whether its entry in the repository, whose folder was gone, was taken out.
     pub entry_dropped: bool,
+    /// Why such an entry stays, where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry_kept: Option<String>,
 }
 
 /// Something that a killed command left in the folder of runs.
@@ -213,25 +218,33 @@ fn of_run(run: &TidiedRun, tense: Tense, style: Style) -> Vec<String> {
 }
 
 fn of_lane(lane: &TidiedLane, tense: Tense) -> String {
+    let plain = Style { color: false };
     let fate = |word: &str| if word == "kept" { word.to_string() } else { tense.of(word) };
-    let dropped = if lane.entry_dropped {
-        format!("; its entry in the repository, whose folder is gone, {}", tense.of("taken out"))
-    } else {
-        String::new()
-    };
-    let note = match &lane.note {
-        Some(note) if lane.tree == "kept" || note.contains("saved in") => {
-            format!("; {}", printable(note, Style { color: false }))
-        }
-        Some(_) | None => String::new(),
-    };
-    format!(
-        "lane {}: tree {}, branch {} ({}){dropped}{note}",
+    // What was found there stands behind the reason in the cleanup's own line.
+    let found = lane.note.as_deref().filter(|_| lane.tree == "kept").and_then(|note| {
+        let (_, rest) = note.split_once(&format!("({}: ", lane.reason))?;
+        Some(format!(": {}", printable(rest.split_once(')').map_or(rest, |(found, _)| found), plain)))
+    });
+    let (tree, branch) = (fate(&lane.tree), fate(&lane.branch));
+    let mut line = format!(
+        "lane {}: tree {tree}, branch {branch} ({}{})",
         lane.name,
-        fate(&lane.tree),
-        fate(&lane.branch),
-        lane.reason
-    )
+        lane.reason,
+        found.unwrap_or_default()
+    );
+    if !lane.saved.is_empty() {
+        line.push_str(&format!("; saved in {}", lane.saved.join(" and ")));
+    }
+    if lane.entry_dropped {
+        line.push_str(&format!(
+            "; its entry in the repository, whose folder is gone, {}",
+            tense.of("taken out")
+        ));
+    }
+    if let Some(why) = &lane.entry_kept {
+        line.push_str(&format!("; its entry in the repository stays: {}", printable(why, plain)));
+    }
+    line
 }
 
 #[cfg(test)]
@@ -254,7 +267,9 @@ mod tests {
             branch: "kept".into(),
             reason: "own-commits".into(),
             note: None,
+            saved: Vec::new(),
             entry_dropped: false,
+            entry_kept: None,
         };
         assert_eq!(of_lane(&lane, Tense(false)), "lane l: tree removed, branch kept (own-commits)");
         assert_eq!(of_lane(&lane, Tense(true)), "lane l: tree would be removed, branch kept (own-commits)");

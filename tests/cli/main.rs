@@ -9,6 +9,7 @@ mod commands;
 mod completions;
 mod explain;
 mod faults;
+mod gc;
 mod graphs;
 mod installing;
 mod lanes;

@@ -92,7 +92,7 @@ impl<'a> Held<'a> {
             let name = request.lane.clone();
             let fact = performed(name.clone(), intent, outcome);
             if let Fact::CleanupPerformed { cleanup, .. } = &fact {
-                tidied.push(told(name.as_str(), cleanup.clone(), &entry.map_err(|error| error.to_string())));
+                tidied.push(told(name.as_str(), cleanup.clone(), entry.map_err(|error| error.to_string())));
             }
             self.append(vec![fact])?;
         }
@@ -177,28 +177,35 @@ fn foresee_lane(
     let kept = outcome.tree == TreeFate::Kept;
     let fact = performed(request.lane.clone(), IntentId::new(crate::ids::Generation(0), 0), outcome);
     let Fact::CleanupPerformed { cleanup, .. } = fact else { return None };
-    // What is said of a tree that is gone is not so yet.
-    let cleanup = Cleanup { note: cleanup.note.filter(|_| kept), ..cleanup };
+    // What is said of a tree that is gone is not so yet; what of it would be saved shows once it is.
+    let mut told_now = Cleanup { note: cleanup.note.clone().filter(|_| kept), ..cleanup };
+    told_now.channels.clear();
     let entry = if is_missing { Tidied::Dropped } else { Tidied::AsItWas };
-    Some(told(request.lane.as_str(), cleanup, &Ok(entry)))
+    Some(told(request.lane.as_str(), told_now, Ok(entry)))
 }
 
-fn told(lane: &str, cleanup: Cleanup, entry: &Result<Tidied, String>) -> TidiedLane {
-    let trouble = match entry {
-        Ok(Tidied::AsItWas | Tidied::Dropped) => None,
-        Ok(Tidied::Left(why)) => Some(format!("its entry stays: {why}")),
-        Err(error) => Some(format!("its entry stays: {error}")),
-    };
-    let note = match (cleanup.note, trouble) {
-        (Some(note), Some(trouble)) => Some(format!("{note}; {trouble}")),
-        (note, trouble) => note.or(trouble),
+fn told(lane: &str, cleanup: Cleanup, entry: Result<Tidied, String>) -> TidiedLane {
+    let mut saved: Vec<String> = cleanup
+        .channels
+        .values()
+        .filter_map(|value| value.strip_prefix("saved: "))
+        .map(str::to_string)
+        .collect();
+    saved.sort();
+    saved.dedup();
+    let (entry_dropped, entry_kept) = match entry {
+        Ok(Tidied::AsItWas) => (false, None),
+        Ok(Tidied::Dropped) => (true, None),
+        Ok(Tidied::Left(why)) | Err(why) => (false, Some(why)),
     };
     TidiedLane {
         name: lane.to_string(),
         tree: cleanup.tree,
         branch: cleanup.branch,
         reason: cleanup.reason,
-        note,
-        entry_dropped: *entry == Ok(Tidied::Dropped),
+        note: cleanup.note,
+        saved,
+        entry_dropped,
+        entry_kept,
     }
 }

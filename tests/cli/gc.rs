@@ -1,0 +1,384 @@
+//! `omg gc`: what dead runs left is put in order; what lives, is not ours or is not known stays as it is.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Ended, World, signal};
+
+/// A run with a lane of each kind, killed while one of its nodes runs: `empty` has nothing, `dirty` an edit,
+/// `done` a commit, and `busy` the node that was running.
+fn killed(world: &World) -> String {
+    let go = world.path().join("go");
+    let graph = world.graph(&format!(
+        "name: x\nconcurrency: 4\nnodes:\n\
+        - {{id: empty, worktree: empty, run: 'true'}}\n\
+        - {{id: dirty, worktree: dirty, run: 'echo edit >> a.txt'}}\n\
+        - {{id: done, worktree: done, run: 'echo 1 > n; git add n; git commit -q -m n'}}\n\
+        - {{id: busy, worktree: busy, depends_on: [empty, dirty, done], run: 'test -e {} || sleep 8701'}}\n",
+        go.display()
+    ));
+    kill_amid(world, &graph, "busy");
+    graph
+}
+
+/// Starts `graph` as `r1` and kills its runner once `node` was seen to run.
+fn kill_amid(world: &World, graph: &str, node: &str) {
+    let mut child = world.start(&["run", graph, "--run-id", "r1"]);
+    world.wait_started(node);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+}
+
+fn gc_json(world: &World, words: &[&str]) -> (Value, Ended) {
+    let ended = world.omg(&[&["gc", "--json"], words].concat());
+    (serde_json::from_str(&ended.stdout).unwrap_or(Value::Null), ended)
+}
+
+fn run_of(report: &Value, id: &str) -> Value {
+    let runs = report["runs"].as_array().unwrap();
+    runs.iter().find(|run| run["run_id"] == id).unwrap_or_else(|| panic!("no run {id}: {report}")).clone()
+}
+
+/// Everything there is: every file of the home with its content, every ref, every worktree.
+fn everything(world: &World) -> String {
+    let home = world.home().display().to_string();
+    let files = world.shell(&format!(
+        "find {home} -printf '%P %y %m %s %T@\\n' | grep -v '/omg-index' | sort; find {home} -type f -exec sha256sum {{}} + | sort"
+    ));
+    let refs = world.git("for-each-ref; git worktree list --porcelain; find .git/worktrees | sort");
+    format!("{files}\n{refs}")
+}
+
+#[test]
+fn lanes_of_a_killed_run_get_the_verdict_of_a_legs_end_and_resume_finishes() {
+    let world = World::new();
+    killed(&world);
+    let ended = world.omg(&["gc"]).expect(0);
+    for line in [
+        "run r1 (interrupted): put in order",
+        "lane empty: tree removed, branch deleted (clean)",
+        "lane dirty: tree kept, branch kept (uncommitted: 1 modified file)",
+        "lane done: tree removed, branch kept (tip-moved)",
+        "lane busy: tree removed, branch deleted (clean)",
+    ] {
+        assert!(ended.stdout.contains(line), "{line}: {}", ended.stdout);
+    }
+    assert_eq!(world.branches(), ["main", "omg/r1/dirty", "omg/r1/done"]);
+    assert_eq!(fs::read_to_string(world.lane("dirty").join("a.txt")).unwrap(), "one\nedit\n");
+    assert!(!world.lane("empty").exists() && !world.lane("done").exists() && !world.lane("busy").exists());
+    assert_eq!(world.git("show omg/r1/done:n"), "1");
+    assert_eq!(world.alive("sleep 8701"), Vec::<u32>::new());
+    assert_eq!(world.show()["status"], "interrupted");
+    let reasons: Vec<Value> =
+        world.events_named("lane.cleanup.requested").iter().map(|event| event["reason"].clone()).collect();
+    assert_eq!(reasons, ["gc"; 4]);
+    assert_eq!(world.event_names().last().unwrap(), "run.finished");
+    // A kept lane is nobody's any more.
+    assert!(!world.git("worktree list --porcelain").contains("locked"));
+
+    let written = world.events().len();
+    let again = world.omg(&["gc"]).expect(0);
+    assert!(again.stdout.starts_with("nothing is to be put in order\n"), "{}", again.stdout);
+    assert_eq!(world.events().len(), written);
+
+    fs::write(world.path().join("go"), "").unwrap();
+    world.omg(&["resume", "r1"]).expect(0);
+    assert_eq!(world.show()["status"], "passed");
+    assert_eq!(world.node("done")["attempts"], 1);
+    assert_eq!(world.branches(), ["main", "omg/r1/dirty", "omg/r1/done"]);
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_tells_what_would_be() {
+    let world = World::new();
+    killed(&world);
+    world.wait_for("the end of the supervisor", || world.alive("").is_empty());
+    let before = everything(&world);
+    let (report, ended) = gc_json(&world, &["--dry-run"]);
+    ended.expect(0);
+    assert_eq!(everything(&world), before);
+    let text = world.omg(&["gc", "--dry-run"]).expect(0).stdout;
+    assert_eq!(everything(&world), before);
+    for line in [
+        "run r1 (interrupted): would be put in order",
+        "lane empty: tree would be removed, branch would be deleted (clean)",
+        "lane dirty: tree kept, branch kept (uncommitted: 1 modified file)",
+        "lane done: tree would be removed, branch kept (tip-moved)",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let foreseen = run_of(&report, "r1");
+    let (report, _) = gc_json(&world, &[]);
+    let done = run_of(&report, "r1");
+    let fates = |run: &Value| {
+        let lanes = run["lanes"].as_array().unwrap().iter();
+        lanes
+            .map(|lane| ["name", "tree", "branch", "reason"].map(|key| lane[key].clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(fates(&foreseen), fates(&done));
+    assert!(foreseen["freed"]["inodes"].as_u64().unwrap() >= 6, "{foreseen}");
+    assert!(done["freed"]["bytes"].as_u64().unwrap() > 0 && done["kept"]["bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_living_run_is_left_alone_and_named_it_is_code_5() {
+    let world = World::new();
+    let graph = world.graph("name: x\nnodes: [{id: a, worktree: l, run: 'sleep 8702'}]\n");
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_started("a");
+    let events = world.events().len();
+    let ended = world.omg(&["gc", "--older-than", "0s", "--keep", "0"]).expect(0);
+    assert!(ended.stdout.contains("run r1 (running): left as it is"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("held by a living process (pid "), "{}", ended.stdout);
+    world.omg(&["gc", "r1", "--older-than", "0s"]).expect(5);
+    world.omg(&["gc", "r1", "--dry-run"]).expect(5);
+    assert!(world.lane("l").exists() && world.events().len() == events);
+    assert_eq!(world.alive("sleep 8702").len(), 1);
+    signal(&child, Signal::TERM);
+    child.wait().unwrap();
+    world.omg(&["gc", "nope"]).expect(2);
+}
+
+#[test]
+fn what_another_tool_registered_is_not_touched() {
+    let world = World::new();
+    world.git("worktree add -q ../theirs -b theirs");
+    world.git("worktree add -q ../lost -b lost");
+    fs::remove_dir_all(world.path().join("lost")).unwrap();
+    killed(&world);
+    world.omg(&["gc"]).expect(0);
+    let listed = world.git("worktree list --porcelain");
+    assert!(
+        listed.contains("/theirs") && listed.contains("/lost") && listed.contains("prunable"),
+        "{listed}"
+    );
+    assert!(world.branches().contains(&"lost".to_string()));
+}
+
+#[test]
+fn an_entry_of_ours_whose_folder_is_gone_is_dropped_and_what_it_held_has_a_ref() {
+    let world = World::new();
+    world
+        .run("name: x\nnodes: [{id: a, worktree: l, run: 'echo staged > s; git add s; git checkout -q --detach; git commit -q -m mine; echo more > t; git add t'}]\n")
+        .expect(0);
+    let commit = world.git(&format!("-C {} rev-parse HEAD", world.lane("l").display()));
+    fs::remove_dir_all(world.lane("l")).unwrap();
+    assert!(world.git("worktree list --porcelain").contains("prunable"));
+    let dry = world.omg(&["gc", "--dry-run"]).expect(0).stdout;
+    assert!(dry.contains("whose folder is gone, would be taken out"), "{dry}");
+    assert!(world.git("worktree list --porcelain").contains("prunable"));
+    let ended = world.omg(&["gc"]).expect(0);
+    assert!(ended.stdout.contains("whose folder is gone, taken out"), "{}", ended.stdout);
+    assert!(!world.git("worktree list --porcelain").contains("/worktrees/l"));
+    world.git(&format!("merge-base --is-ancestor {commit} refs/omg/rescued/r1/l"));
+    let saved = world.git("log --format=%H refs/omg/rescued/r1/l");
+    assert!(
+        saved.lines().any(|commit| !world.shell(&format!("git ls-tree {commit} t")).is_empty()),
+        "{saved}"
+    );
+    world.omg(&["gc"]).expect(0);
+}
+
+#[test]
+fn what_can_not_be_read_is_named_and_not_touched() {
+    for (damage, words) in [
+        ("echo '{' > run.json", "run.json"),
+        ("rm run.json", "run.json"),
+        ("sed -i '3s/.*/garbage/' events.jsonl", "line 3"),
+    ] {
+        let world = World::new();
+        killed(&world);
+        world.wait_for("the end of the supervisor", || world.alive("").is_empty());
+        world.shell(&format!("cd {} && {damage}", world.run_dir().display()));
+        let before = everything(&world);
+        let ended = world.omg(&["gc", "--older-than", "0s"]).expect(3);
+        assert!(ended.stdout.contains("run r1: not in order"), "{damage}: {}", ended.stdout);
+        assert!(
+            ended.stdout.contains(words) && ended.stdout.contains("put it back"),
+            "{damage}: {}",
+            ended.stdout
+        );
+        assert_eq!(everything(&world), before, "{damage}");
+        // Named, it is still not removed: trees of lanes are there.
+        world.omg(&["gc", "r1", "--older-than", "0s"]).expect(3);
+        assert_eq!(everything(&world), before, "{damage}");
+    }
+}
+
+#[test]
+fn a_run_whose_repository_is_away_is_named_and_waits() {
+    let world = World::new();
+    killed(&world);
+    let (repo, moved) = (world.repo(), world.path().join("moved"));
+    fs::rename(&repo, &moved).unwrap();
+    fs::create_dir(&repo).unwrap();
+    let events = world.events().len();
+    let ended = world.omg(&["gc", "--older-than", "0s"]).expect(3);
+    assert!(ended.stdout.contains("away from where it was"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("move it back"), "{}", ended.stdout);
+    assert!(world.lane("empty").exists() && world.events().len() == events);
+    fs::remove_dir(&repo).unwrap();
+    fs::rename(&moved, &repo).unwrap();
+    world.omg(&["gc"]).expect(0);
+    assert!(!world.lane("empty").exists());
+}
+
+#[test]
+fn killed_anywhere_the_next_gc_goes_on() {
+    let world = World::new();
+    let graph = killed(&world);
+    // Each moment is an event of the journal.
+    let moments = 4..10;
+    for moment in moments {
+        world.wait_for("the end of the supervisor", || world.alive("").is_empty());
+        let before = world.events().len();
+        let mut gc = world.start(&["gc"]);
+        world.wait_for("the moment", || {
+            let names = world.event_names();
+            names.len() >= before + moment - 3 || names.last().is_some_and(|name| name == "run.finished")
+        });
+        signal(&gc, Signal::KILL);
+        gc.wait().unwrap();
+        world.omg(&["gc"]).expect(0);
+        assert_eq!(world.branches(), ["main", "omg/r1/dirty", "omg/r1/done"], "moment {moment}");
+        assert_eq!(fs::read_to_string(world.lane("dirty").join("a.txt")).unwrap(), "one\nedit\n");
+        assert_eq!(world.show()["status"], "interrupted");
+        let left = fs::read_dir(world.run_dir().join("worktrees")).unwrap().flatten();
+        let left = left.map(|item| item.file_name().to_string_lossy().into_owned());
+        let left: Vec<String> = left.filter(|name| !name.starts_with(".omg-lock-")).collect();
+        assert_eq!(left, ["dirty"], "moment {moment}");
+        world.omg(&["lanes", "discard", "r1", "dirty"]).expect(0);
+        fs::remove_dir_all(world.run_dir()).unwrap();
+        world.shell("for b in $(git for-each-ref --format='%(refname)' refs/heads/omg refs/omg); do git update-ref -d $b; done");
+        kill_amid(&world, &graph, "busy");
+    }
+}
+
+#[test]
+fn a_tree_that_only_waits_for_its_deletion_goes() {
+    let world = World::new();
+    world
+        .run("name: x\nnodes: [{id: a, worktree: l, run: 'true'}, {id: b, worktree: m, run: 'echo x > u'}]\n")
+        .expect(0);
+    let worktrees = world.run_dir().join("worktrees");
+    for lane in ["l", "m"] {
+        fs::create_dir(worktrees.join(format!(".omg-gone-{lane}"))).unwrap();
+        fs::write(worktrees.join(format!(".omg-gone-{lane}/x")), "x").unwrap();
+    }
+    world.omg(&["gc"]).expect(0);
+    assert!(!worktrees.join(".omg-gone-l").exists() && !worktrees.join(".omg-gone-m").exists());
+    assert_eq!(fs::read_to_string(world.lane("m").join("u")).unwrap(), "x\n");
+}
+
+/// Makes the newest sign of life of a run as old as anything.
+fn exists(world: &World, id: &str) -> bool {
+    world.home().join("runs").join(id).exists()
+}
+
+#[test]
+fn folders_go_only_where_that_is_asked_and_nothing_speaks_against_it() {
+    let world = World::new();
+    world.write(".gitignore", "*.log\n");
+    world.git("add -A");
+    world.git("commit -q -m ignore");
+    let runs = [
+        ("plain", "name: x\nnodes: [{id: a, run: 'true'}]\n", 0),
+        ("failed", "name: x\nnodes: [{id: a, run: 'false'}]\n", 1),
+        ("blocked", "name: x\nnodes: [{id: a, run: 'no-such-program-here'}]\n", 3),
+        ("rescued", "name: x\nnodes: [{id: a, worktree: l, run: 'echo x > a.log'}]\n", 0),
+        ("tree", "name: x\nnodes: [{id: a, worktree: l, run: 'echo x > u; echo y > b.log'}]\n", 0),
+        (
+            "branch",
+            "name: x\nnodes: [{id: a, worktree: l, run: 'echo 1 > n; git add n; git commit -q -m n'}]\n",
+            0,
+        ),
+        (
+            "merged",
+            "name: x\nnodes: [{id: a, worktree: l, run: 'echo 1 > m; git add m; git commit -q -m m'}]\n",
+            0,
+        ),
+    ];
+    for (id, graph, code) in runs {
+        let graph = world.graph(graph);
+        world.omg(&["run", &graph, "--run-id", id]).expect(code);
+    }
+    world.git("merge -q omg/merged/l");
+    world.omg(&["gc"]).expect(0);
+    world.omg(&["gc", "--older-than", "1d"]).expect(0);
+    world.omg(&["gc", "--keep", "7"]).expect(0);
+    assert!(runs.iter().all(|(id, ..)| exists(&world, id)));
+
+    let before = everything(&world);
+    let dry = world.omg(&["gc", "--older-than", "0s", "--dry-run"]).expect(0).stdout;
+    assert_eq!(everything(&world), before);
+    assert!(dry.contains("run plain (passed): would be removed"), "{dry}");
+    let done = world.omg(&["gc", "--older-than", "0s"]).expect(0).stdout;
+    for (id, why) in [
+        ("blocked", "it is blocked"),
+        ("rescued", "it holds rescued files in "),
+        ("tree", "worktrees/l is kept"),
+        ("branch", "its branch omg/branch/l is merged nowhere"),
+    ] {
+        assert!(exists(&world, id), "{id}");
+        assert!(dry.contains(why) && done.contains(why), "{why}: {done}");
+    }
+    for id in ["plain", "failed", "merged"] {
+        assert!(!exists(&world, id), "{id}");
+        assert!(done.contains(&format!("run {id} (")) && done.contains("removed"), "{done}");
+    }
+    // A branch outlives the folder of its run.
+    assert!(world.branches().contains(&"omg/merged/l".to_string()));
+
+    world.omg(&["gc", "blocked", "rescued", "tree", "branch"]).expect(0);
+    assert!(exists(&world, "tree"), "a name alone removes nothing");
+    let words = ["gc", "blocked", "rescued", "tree", "branch", "--older-than", "0s"];
+    world.omg(&[&words[..], &["--dry-run"]].concat()).expect(0);
+    assert!(exists(&world, "tree"));
+    world.omg(&words).expect(0);
+    assert_eq!(fs::read_dir(world.home().join("runs")).unwrap().count(), 0);
+    assert!(world.branches().contains(&"omg/branch/l".to_string()));
+    assert_eq!(
+        world.git("show refs/omg/rescued/tree/l:u"),
+        "x",
+        "what a tree held is rescued before it goes"
+    );
+    assert_eq!(world.git("worktree list --porcelain").matches("worktree ").count(), 1);
+}
+
+#[test]
+fn the_newest_of_each_repository_stay() {
+    let world = World::new();
+    let graph = world.graph("name: x\nnodes: [{id: a, worktree: l, run: 'true'}]\n");
+    world.git("init -q ../other");
+    world.shell("cd ../other && git commit -q --allow-empty -m base");
+    for id in ["a1", "a2", "a3"] {
+        world.omg(&["run", &graph, "--run-id", id]).expect(0);
+    }
+    let mut elsewhere = world.command(env!("CARGO_BIN_EXE_omg"));
+    elsewhere.args(["run", &graph, "--run-id", "o1"]).current_dir(world.path().join("other"));
+    assert!(elsewhere.status().unwrap().success());
+    world.omg(&["gc", "--keep", "2", "--older-than", "1h"]).expect(0);
+    assert!(exists(&world, "a1"), "both have to hold");
+    world.omg(&["gc", "--keep", "2"]).expect(0);
+    let left = ["a1", "a2", "a3", "o1"].map(|id| exists(&world, id));
+    assert_eq!(left, [false, true, true, true]);
+    world.omg(&["gc", "--keep", "nine"]).expect(2);
+    world.omg(&["gc", "--older-than", "7"]).expect(2);
+}
+
+#[test]
+fn a_removal_that_was_cut_is_brought_to_its_end() {
+    let world = World::new();
+    world.run("name: x\nnodes: [{id: a, run: 'true'}]\n").expect(0);
+    let runs = world.home().join("runs");
+    fs::rename(runs.join("r1"), runs.join(".gone-r1")).unwrap();
+    let (report, ended) = gc_json(&world, &[]);
+    ended.expect(0);
+    assert_eq!(report["leftovers"][0]["removed"], true);
+    assert!(!Path::new(&runs.join(".gone-r1")).exists());
+    assert_eq!(world.omg(&["runs", "--json"]).expect(0).stdout.trim(), "[]");
+}
