@@ -153,6 +153,11 @@ impl Gc<'_> {
         if let (Place::Away(complaint), false) = (&known.repository, known.due.is_empty()) {
             return run.failed(complaint.clone());
         }
+        if let (Some(root), false) = (known.lanes_away(&seen.dir), known.due.is_empty()) {
+            let message = format!("{}, where its lanes are, is away", root.display());
+            let hint = "put it back, then `omg gc` again; nothing of the run was touched";
+            return run.failed(Complaint { message, hint: Some(hint.into()) });
+        }
         if self.request.dry_run {
             run.processes.clone_from(&known.processes);
             run.lanes = foresee(self.settings, known, &seen.dir);
@@ -221,7 +226,7 @@ impl Gc<'_> {
         let mut facts = match &seen.standing {
             Standing::Held(who) => return vec![who.clone()],
             Standing::Unreadable(complaint) => unreadable(seen, complaint),
-            Standing::Known(known) => self.facts(seen, known),
+            Standing::Known(known) => self.facts(seen, known, &run.lanes),
         };
         let Standing::Known(known) = &seen.standing else { return stays(&facts, named) };
         let going = known.file.repository.iter().flat_map(|of_run| {
@@ -264,7 +269,7 @@ impl Gc<'_> {
         named: bool,
     ) -> Result<Vec<String>, NotHeld> {
         // Asked first, so that a run which stays is not claimed for nothing.
-        let why = stays(&self.facts(seen, known), named);
+        let why = stays(&self.facts(seen, known, &[]), named);
         if !why.is_empty() && !named {
             return Ok(why);
         }
@@ -277,7 +282,7 @@ impl Gc<'_> {
             let swept = swept.map_err(|error: RunError| NotHeld::Unusable(first(error.into())))?;
             run.lanes.extend(swept);
         }
-        let why = stays(&self.facts(seen, &held.known), named);
+        let why = stays(&self.facts(seen, &held.known, &[]), named);
         if why.is_empty() {
             let root = held.known.file.repository.as_ref().map(|of_run| of_run.worktree_root.clone());
             disk::remove(seen.dir.root()).map_err(|error| not_removed(seen, &error))?;
@@ -287,14 +292,19 @@ impl Gc<'_> {
         Ok(why)
     }
 
-    fn facts(&self, seen: &Surveyed, known: &Known) -> Facts {
+    /// `foreseen`: lanes whose verdict is not in the journal yet.
+    fn facts(&self, seen: &Surveyed, known: &Known, foreseen: &[TidiedLane]) -> Facts {
         let mut facts = Facts {
             status: Some(known.status()),
             rescued: rescued(seen),
             trees: kept_trees(seen, Some(known)),
             ..Facts::default()
         };
-        let kept = known.file.graph.lane_ixs().filter(|lane| known.state.lane(*lane).branch_kept);
+        let keeps = |lane: &TidiedLane, name: &str| lane.name == name && lane.branch == "kept";
+        let kept = known.file.graph.lane_ixs().filter(|lane| {
+            let name = known.file.graph.lane(*lane).name.as_str();
+            known.state.lane(*lane).branch_kept || foreseen.iter().any(|lane| keeps(lane, name))
+        });
         let Some(of_run) = &known.file.repository else { return facts };
         for lane in kept {
             let branch = of_run.branch_of(&known.file.run_id, &known.file.graph.lane(lane).name);

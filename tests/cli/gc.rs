@@ -56,6 +56,8 @@ fn everything(world: &World) -> String {
 fn lanes_of_a_killed_run_get_the_verdict_of_a_legs_end_and_resume_finishes() {
     let world = World::new();
     killed(&world);
+    world.wait_for("the end of the supervisor", || world.alive("").is_empty());
+    let last_sign = world.events().last().unwrap()["ts"].clone();
     let ended = world.omg(&["gc"]).expect(0);
     for line in [
         "run r1 (interrupted): put in order",
@@ -76,6 +78,8 @@ fn lanes_of_a_killed_run_get_the_verdict_of_a_legs_end_and_resume_finishes() {
         world.events_named("lane.cleanup.requested").iter().map(|event| event["reason"].clone()).collect();
     assert_eq!(reasons, ["gc"; 4]);
     assert_eq!(world.event_names().last().unwrap(), "run.finished");
+    assert_eq!(world.show()["finished_at"], last_sign, "a leg that was killed ended then, not now");
+    assert!(world.omg(&["explain", "r1", "busy"]).expect(0).stdout.contains("interrupted"));
     // A kept lane is nobody's any more.
     assert!(!world.git("worktree list --porcelain").contains("locked"));
 
@@ -274,7 +278,6 @@ fn a_tree_that_only_waits_for_its_deletion_goes() {
     assert_eq!(fs::read_to_string(world.lane("m").join("u")).unwrap(), "x\n");
 }
 
-/// Makes the newest sign of life of a run as old as anything.
 fn exists(world: &World, id: &str) -> bool {
     world.home().join("runs").join(id).exists()
 }
@@ -347,6 +350,81 @@ fn folders_go_only_where_that_is_asked_and_nothing_speaks_against_it() {
         "what a tree held is rescued before it goes"
     );
     assert_eq!(world.git("worktree list --porcelain").matches("worktree ").count(), 1);
+}
+
+#[test]
+fn an_unreadable_run_goes_where_it_is_named_and_holds_no_tree() {
+    let world = World::new();
+    world.run("name: x\nnodes: [{id: a, run: 'true'}]\n").expect(0);
+    fs::write(world.run_dir().join("run.json"), "{").unwrap();
+    let kept = world.omg(&["gc", "--older-than", "0s"]).expect(3);
+    assert!(kept.stdout.contains("run r1: not in order") && exists(&world, "r1"), "{}", kept.stdout);
+    world.omg(&["gc", "r1", "--older-than", "1h"]).expect(3);
+    assert!(exists(&world, "r1"));
+    let gone = world.omg(&["gc", "r1", "--older-than", "0s"]).expect(0);
+    assert!(gone.stdout.contains("run r1: removed") && !exists(&world, "r1"), "{}", gone.stdout);
+}
+
+#[test]
+fn a_half_made_entry_of_ours_fails_no_git_of_the_user_any_more() {
+    let world = World::new();
+    let hook = world.repo().join(".git/hooks/post-checkout");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\necho x > ../hooked; exec sleep 8705\n").unwrap();
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let graph = world.graph("name: x\nnodes: [{id: a, worktree: l, run: 'true'}]\n");
+    let mut child = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_file(&world.run_dir().join("worktrees/hooked"));
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    fs::remove_file(&hook).unwrap();
+    fs::remove_file(world.run_dir().join("worktrees/hooked")).unwrap();
+    // What a kill some milliseconds earlier, amid `git worktree add`, leaves (measured with git 2.47).
+    world.shell("cd .git/worktrees/l && : > commondir && rm index omg-lane.json");
+    world.shell(&format!("cd {} && find . -mindepth 1 -not -name .git -delete", world.lane("l").display()));
+    let broken = world.command("git").args(["worktree", "list"]).output().unwrap();
+    assert_eq!(broken.status.code(), Some(128), "this git does not mind: the test shows nothing");
+    world.omg(&["gc"]).expect(0);
+    assert_eq!(world.git("worktree list --porcelain").matches("worktree ").count(), 1);
+    assert!(!world.lane("l").exists());
+    assert_eq!((world.branches(), world.alive("sleep 8705")), (vec!["main".to_string()], Vec::new()));
+}
+
+#[test]
+fn lanes_elsewhere_wait_for_their_disk_and_go_with_their_run() {
+    let world = World::new();
+    let root = world.path().join("disk");
+    let graph = world.graph("name: x\nnodes: [{id: a, worktree: l, run: 'sleep 8703'}]\n");
+    let words = ["run", &graph, "--run-id", "r1", "--worktree-root", root.to_str().unwrap()];
+    let mut child = world.start(&words);
+    world.wait_started("a");
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    world.wait_for("the end of the supervisor", || world.alive("").is_empty());
+    fs::rename(&root, world.path().join("unplugged")).unwrap();
+    let away = world.omg(&["gc"]).expect(3);
+    assert!(away.stdout.contains("where its lanes are, is away"), "{}", away.stdout);
+    assert!(!root.exists() && world.git("worktree list --porcelain").contains("disk/r1/l"));
+    fs::rename(world.path().join("unplugged"), &root).unwrap();
+    world.omg(&["gc", "--older-than", "0s"]).expect(0);
+    assert!(!exists(&world, "r1") && !root.join("r1").exists());
+    assert_eq!(world.branches(), ["main"]);
+}
+
+#[test]
+fn what_a_dead_run_left_running_is_ended() {
+    let world = World::new();
+    let graph = "name: x\nnodes: [{id: a, run: 'true'}]\n";
+    world.run(graph).expect(0);
+    // Started by a node once, and by now nobody's.
+    let mut stray = world.command("sleep").arg("8704").env("OMG_RUN_DIR", world.run_dir()).spawn().unwrap();
+    let dry = world.omg(&["gc", "--dry-run"]).expect(0).stdout;
+    assert!(dry.contains(&format!("process {} sleep would be ended", stray.id())), "{dry}");
+    assert!(stray.try_wait().unwrap().is_none());
+    let done = world.omg(&["gc"]).expect(0).stdout;
+    assert!(done.contains(&format!("process {} sleep ended", stray.id())), "{done}");
+    assert!(!stray.wait().unwrap().success());
+    assert_eq!(world.show()["status"], "passed");
 }
 
 #[test]

@@ -49,6 +49,11 @@ pub fn is_there(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
+/// Makes a folder, where it is not there.
+pub fn make(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)
+}
+
 /// Returns whether a folder has any file below it; `true` also where that can't be read.
 pub fn has_files(folder: &Path) -> bool {
     let mut open = vec![folder.to_path_buf()];

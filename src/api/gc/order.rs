@@ -1,6 +1,7 @@
 //! A run that is held for being put in order: lanes get their verdict as at a leg's end, each announced in the
 //! journal before anything of it is done.
 
+use super::disk;
 use super::survey::{Known, Place, Surveyor, first};
 use crate::api::leg::mask;
 use crate::api::{Complaint, Refusal};
@@ -70,6 +71,11 @@ impl<'a> Held<'a> {
     /// says. Errors: the journal can't be written, and nothing more was done.
     pub fn sweep(&mut self, lanes: &[LaneIx], policy: Option<Policy>) -> Result<Vec<TidiedLane>, RunError> {
         let Place::Here(repository) = self.known.repository.clone() else { return Ok(Vec::new()) };
+        let root = self.known.file.repository.as_ref().map(|of_run| &of_run.worktree_root);
+        if let Some(root) = root.filter(|root| root.starts_with(self.dir.root())) {
+            // Deleted by hand, it is not away: what it held is gone.
+            disk::make(root).map_err(|source| RunError::Io { path: root.clone(), source })?;
+        }
         let mut announced = Vec::new();
         for lane in lanes {
             let Some(request) = sweep_request(&self.known, &self.dir, *lane, policy) else { continue };

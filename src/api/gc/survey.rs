@@ -107,6 +107,12 @@ impl Known {
             .collect()
     }
 
+    /// Returns the folder of its lanes, where that was moved out of the run's own and is not there.
+    pub fn lanes_away(&self, dir: &RunDir) -> Option<PathBuf> {
+        let root = &self.file.repository.as_ref()?.worktree_root;
+        (!root.starts_with(dir.root()) && !disk::is_there(root)).then(|| root.clone())
+    }
+
     /// Returns the trees that were set aside whole and are there.
     pub fn old_trees(&self) -> Vec<PathBuf> {
         let trees = self.state.lanes.iter().flat_map(|lane| &lane.set_aside);
@@ -119,7 +125,7 @@ pub struct Surveyor<'a> {
     settings: &'a Settings,
     /// Git, as this process would call it.
     pub worktrees: GitWorktrees,
-    repositories: RefCell<BTreeMap<PathBuf, Place>>,
+    repositories: RefCell<BTreeMap<(PathBuf, Option<PathBuf>), Place>>,
     entries: RefCell<BTreeMap<PathBuf, Vec<EntrySight>>>,
     processes: BTreeMap<PathBuf, Vec<table::Process>>,
 }
@@ -187,12 +193,10 @@ impl<'a> Surveyor<'a> {
             return Place::None;
         }
         let mut places = self.repositories.borrow_mut();
-        let top = of_run.top.clone().unwrap_or_default();
-        let place = places.entry(of_run.common_dir.join(top)).or_insert_with(|| {
-            match find_again(&self.worktrees, of_run) {
-                Ok(repository) => Place::Here(repository),
-                Err(refusal) => Place::Away(first(refusal)),
-            }
+        let key = (of_run.common_dir.clone(), of_run.top.clone());
+        let place = places.entry(key).or_insert_with(|| match find_again(&self.worktrees, of_run) {
+            Ok(repository) => Place::Here(repository),
+            Err(refusal) => Place::Away(first(refusal)),
         });
         place.clone()
     }
