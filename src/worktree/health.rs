@@ -1,9 +1,13 @@
 //! What `gc` and `doctor` ask of a repository. Nothing here changes anything.
-#![expect(clippy::disallowed_methods, reason = "looks which folders of worktree entries are there")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "looks which folders of worktree entries are there, and how old they are"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use super::git::GitError;
 use super::observe::{Entry, entries, gone_aside, set_aside};
@@ -17,8 +21,11 @@ pub struct EntrySight {
     pub git_dir: PathBuf,
     /// The worktree that it names; `None` where it names none.
     pub path: Option<PathBuf>,
-    /// Whether git can read it. One that it can't fails every `git worktree` of the repository.
+    /// Whether git can read it.
     pub whole: bool,
+    /// Whether it does not say which repository it is of, and nobody is amid making it: that fails every
+    /// `git worktree` of the repository.
+    pub has_no_common_dir: bool,
     /// The run that it bears the name of, by its lock or its receipt; `None` where it is not ours.
     pub run: Option<String>,
     /// Whether its worktree is gone, and nobody has it on its way elsewhere.
@@ -109,6 +116,7 @@ fn sight(entry: Entry) -> EntrySight {
     let run = by_lock.map(str::to_string).or_else(|| receipt::run_of(&entry.git_dir));
     let is_missing = entry.path.as_deref().is_some_and(is_gone) && !retire::is_on_its_way(&entry);
     EntrySight {
+        has_no_common_dir: entry.common_dir_is_empty && is_old(&entry.git_dir),
         is_missing,
         run,
         is_locked: entry.locked.is_some(),
@@ -116,6 +124,13 @@ fn sight(entry: Entry) -> EntrySight {
         path: entry.path,
         whole: entry.whole,
     }
+}
+
+/// Returns whether a folder was last changed so long ago that nobody is amid making it.
+fn is_old(folder: &Path) -> bool {
+    const MAKING: Duration = Duration::from_secs(60);
+    let changed = folder.symlink_metadata().and_then(|metadata| metadata.modified());
+    changed.is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|age| age > MAKING))
 }
 
 /// Returns whether nothing is at `path`, nor beside it under a name that a sweep gives.

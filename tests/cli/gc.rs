@@ -438,7 +438,7 @@ fn the_newest_of_each_repository_stay() {
     }
     let mut elsewhere = world.command(env!("CARGO_BIN_EXE_omg"));
     elsewhere.args(["run", &graph, "--run-id", "o1"]).current_dir(world.path().join("other"));
-    assert!(elsewhere.status().unwrap().success());
+    assert!(elsewhere.output().unwrap().status.success());
     world.omg(&["gc", "--keep", "2", "--older-than", "1h"]).expect(0);
     assert!(exists(&world, "a1"), "both have to hold");
     world.omg(&["gc", "--keep", "2"]).expect(0);

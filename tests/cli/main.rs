@@ -7,6 +7,7 @@
 
 mod commands;
 mod completions;
+mod doctor;
 mod explain;
 mod faults;
 mod gc;
