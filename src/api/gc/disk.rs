@@ -217,7 +217,8 @@ mod tests {
         let later = now + Duration::from_secs(61);
         assert_eq!(names(later), [".gone-r4".to_string(), format!(".new-r1-{dead}")]);
         assert_eq!(leftovers(runs, false, later).len(), 4);
-        let mut left: Vec<_> = fs::read_dir(runs).unwrap().map(|item| item.unwrap().file_name()).collect();
+        let name = |item: io::Result<fs::DirEntry>| item.unwrap().file_name().to_string_lossy().into_owned();
+        let mut left: Vec<String> = fs::read_dir(runs).unwrap().map(name).collect();
         left.sort();
         assert_eq!(left, [format!(".new-r2-{own}"), format!(".new-r3-{dead}"), "r5".into()]);
     }
