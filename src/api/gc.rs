@@ -177,6 +177,7 @@ impl Gc<'_> {
             Err(NotHeld::Held(who)) => run.held(who),
             Err(NotHeld::Unusable(complaint)) => run.failed(complaint),
         }
+        self.surveyor.forget();
         if let Ok(known) = self.surveyor.known(&seen.dir) {
             run.status = Some(known.status());
         }
@@ -193,7 +194,8 @@ impl Gc<'_> {
         };
         let newer = self.newer.get(&seen.id).copied().unwrap_or(usize::MAX);
         let old = self.last_sign(seen).map(age).unwrap_or_default();
-        if !self.request.rules.apply_to(old, newer) {
+        // What could not be put in order is looked at by a person first.
+        if !self.request.rules.apply_to(old, newer) || (run.outcome == Outcome::Failed && !named) {
             return;
         }
         let removed = match (&seen.standing, self.request.dry_run) {
@@ -269,7 +271,8 @@ impl Gc<'_> {
         named: bool,
     ) -> Result<Vec<String>, NotHeld> {
         // Asked first, so that a run which stays is not claimed for nothing.
-        let why = stays(&self.facts(seen, known, &[]), named);
+        let now = self.surveyor.known(&seen.dir).map_err(NotHeld::Unusable)?;
+        let why = stays(&self.facts(seen, &now, &[]), named);
         if !why.is_empty() && !named {
             return Ok(why);
         }
@@ -281,6 +284,7 @@ impl Gc<'_> {
             let swept = held.sweep(&lanes, Some(Policy::Discard));
             let swept = swept.map_err(|error: RunError| NotHeld::Unusable(first(error.into())))?;
             run.lanes.extend(swept);
+            self.surveyor.forget();
         }
         let why = stays(&self.facts(seen, &held.known, &[]), named);
         if why.is_empty() {
@@ -294,35 +298,59 @@ impl Gc<'_> {
 
     /// `foreseen`: lanes whose verdict is not in the journal yet.
     fn facts(&self, seen: &Surveyed, known: &Known, foreseen: &[TidiedLane]) -> Facts {
-        let mut facts = Facts {
+        let is_foreseen = |name: &&str| foreseen.iter().any(|lane| lane.name == *name);
+        let waiting = known.due_names().into_iter().filter(|name| !is_foreseen(name));
+        let (branches, repository) = match self.branches(known, foreseen) {
+            Ok(branches) => (branches, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        Facts {
             status: Some(known.status()),
+            unreadable: None,
             rescued: rescued(seen),
             trees: kept_trees(seen, Some(known)),
-            ..Facts::default()
-        };
-        let keeps = |lane: &TidiedLane, name: &str| lane.name == name && lane.branch == "kept";
-        let kept = known.file.graph.lane_ixs().filter(|lane| {
-            let name = known.file.graph.lane(*lane).name.as_str();
-            known.state.lane(*lane).branch_kept || foreseen.iter().any(|lane| keeps(lane, name))
-        });
-        let Some(of_run) = &known.file.repository else { return facts };
-        for lane in kept {
-            let branch = of_run.branch_of(&known.file.run_id, &known.file.graph.lane(lane).name);
-            let repository = match &known.repository {
-                Place::None => continue,
-                Place::Here(repository) => repository,
-                Place::Away(complaint) => {
-                    facts.repository = Some(format!("it kept branches, and {}", complaint.message));
-                    continue;
-                }
-            };
-            match self.surveyor.worktrees.is_reached_elsewhere(repository, &branch) {
-                Ok(Some(false)) => facts.branches.push(branch),
-                Ok(Some(true) | None) => {}
-                Err(error) => facts.repository = Some(format!("its branch {branch} can't be read: {error}")),
+            waiting: waiting.map(str::to_string).collect(),
+            branches,
+            repository,
+        }
+    }
+
+    /// Returns the branches that a run kept and nothing else reaches, also those that a lane gave up when it
+    /// began anew. Errors: the repository can't be asked, in words.
+    fn branches(&self, known: &Known, foreseen: &[TidiedLane]) -> Result<Vec<String>, String> {
+        let (graph, state) = (&known.file.graph, &known.state);
+        let Some(of_run) = &known.file.repository else { return Ok(Vec::new()) };
+        let (mut kept, mut anew) = (Vec::new(), Vec::new());
+        for lane in graph.lane_ixs() {
+            let name = &graph.lane(lane).name;
+            let branch = of_run.branch_of(&known.file.run_id, name);
+            let keeps = |lane: &TidiedLane| lane.name == name.as_str() && lane.branch == "kept";
+            if !state.lane(lane).set_aside.is_empty() {
+                anew.push(format!("{branch}.old-"));
+            }
+            if state.lane(lane).branch_kept || foreseen.iter().any(keeps) {
+                kept.push(branch);
             }
         }
-        facts
+        let repository = match &known.repository {
+            Place::None => return Ok(Vec::new()),
+            Place::Here(repository) => repository,
+            Place::Away(_) if kept.is_empty() && anew.is_empty() => return Ok(Vec::new()),
+            Place::Away(complaint) => return Err(format!("it kept branches, and {}", complaint.message)),
+        };
+        let unread = |error: crate::worktree::WorktreeError| format!("its branches can't be read: {error}");
+        let worktrees = &self.surveyor.worktrees;
+        if !anew.is_empty() {
+            let all = worktrees.branches(repository).map_err(unread)?;
+            kept.extend(all.into_iter().filter(|name| anew.iter().any(|begin| name.starts_with(begin))));
+        }
+        let mut alone = Vec::new();
+        for branch in kept {
+            if worktrees.is_reached_elsewhere(repository, &branch).map_err(unread)? == Some(false) {
+                alone.push(branch);
+            }
+        }
+        Ok(alone)
     }
 }
 

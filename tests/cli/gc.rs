@@ -232,6 +232,88 @@ fn a_run_whose_repository_is_away_is_named_and_waits() {
 }
 
 #[test]
+fn a_run_that_could_not_be_put_in_order_keeps_its_folder() {
+    let world = World::new();
+    killed(&world);
+    fs::remove_dir_all(world.run_dir().join("worktrees")).unwrap();
+    fs::rename(world.repo(), world.path().join("moved")).unwrap();
+    fs::create_dir(world.repo()).unwrap();
+    world.omg(&["gc", "--older-than", "0s", "--keep", "0"]).expect(3);
+    assert!(exists(&world, "r1"), "its branches hold commits, as far as anybody knows");
+    fs::remove_dir(world.repo()).unwrap();
+    fs::rename(world.path().join("moved"), world.repo()).unwrap();
+    let ended = world.omg(&["gc", "--older-than", "0s"]).expect(0);
+    assert!(ended.stdout.contains("its branch omg/r1/done is merged nowhere"), "{}", ended.stdout);
+    assert_eq!(world.branches(), ["main", "omg/r1/done"]);
+    assert_eq!(world.git("worktree list --porcelain").matches("worktree ").count(), 1);
+}
+
+#[test]
+fn a_tree_that_a_fresh_one_took_the_place_of_is_listed_and_stays() {
+    let world = World::new();
+    let go = world.path().join("go");
+    let graph = format!(
+        "name: x\nprovision: 'echo half > half-made; test -e {}'\nnodes: [{{id: a, worktree: l, run: 'true'}}]\n",
+        go.display()
+    );
+    world.run(&graph).expect(3);
+    fs::write(world.lane("l").join("mine.txt"), "somebody's\n").unwrap();
+    fs::write(go, "").unwrap();
+    world.omg(&["resume", "r1", "--retry-blocked"]).expect(0);
+    let ended = world.omg(&["gc", "r1", "--older-than", "0s"]).expect(0);
+    assert!(
+        ended.stdout.contains("old tree ") && ended.stdout.contains("l.old-1 is kept"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(fs::read_to_string(world.lane("l.old-1").join("mine.txt")).unwrap(), "somebody's\n");
+    let old = world.lane("l.old-1").display().to_string();
+    world.git(&format!("worktree remove --force {old}"));
+    world.omg(&["gc", "r1", "--older-than", "0s"]).expect(0);
+    assert!(!exists(&world, "r1"));
+}
+
+#[test]
+fn a_tree_that_a_cut_sweep_had_set_aside_comes_back_and_is_judged() {
+    let world = World::new();
+    world.run("name: x\nnodes: [{id: a, worktree: l, run: 'echo x > u'}]\n").expect(0);
+    let aside = world.run_dir().join("worktrees/.omg-aside-l");
+    fs::rename(world.lane("l"), &aside).unwrap();
+    let dry = world.omg(&["gc", "--dry-run"]).expect(0).stdout;
+    assert!(dry.contains("lane l: tree kept") && aside.exists(), "{dry}");
+    world.omg(&["gc"]).expect(0);
+    assert_eq!(fs::read_to_string(world.lane("l").join("u")).unwrap(), "x\n");
+    assert!(!aside.exists());
+}
+
+#[test]
+fn a_lane_in_which_somebody_worked_is_looked_at_again() {
+    let world = World::new();
+    let hold = world.path().join("hold");
+    let graph = format!(
+        "name: x\nnodes: [{{id: a, worktree: l, run: 'echo > {}; while test -e {0}; do sleep 0.02; done'}}]\n",
+        hold.display()
+    );
+    let graph = world.graph(&graph);
+    let mut run = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_file(&hold);
+    let mut worker = world.command("sleep").arg("8706").current_dir(world.lane("l")).spawn().unwrap();
+    fs::remove_file(&hold).unwrap();
+    assert!(run.wait().unwrap().success());
+    assert_eq!(world.lane_view("l")["cleanup"]["reason"], "busy");
+    let busy = world.omg(&["gc"]).expect(0);
+    assert!(busy.stdout.contains("lane l: tree kept, branch kept (busy"), "{}", busy.stdout);
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    world.omg(&["gc"]).expect(0);
+    assert!(!world.lane("l").exists());
+    assert_eq!(
+        (world.show()["status"].as_str(), world.branches()),
+        (Some("passed"), vec!["main".to_string()])
+    );
+}
+
+#[test]
 fn killed_anywhere_the_next_gc_goes_on() {
     let world = World::new();
     let graph = killed(&world);

@@ -59,6 +59,8 @@ pub struct Facts {
     pub rescued: Option<PathBuf>,
     /// Trees of lanes that are there.
     pub trees: Vec<PathBuf>,
+    /// Lanes that still wait for a verdict.
+    pub waiting: Vec<String>,
     /// Kept branches that nothing else reaches.
     pub branches: Vec<String>,
     /// Why its repository could not be asked for that.
@@ -79,6 +81,7 @@ pub fn stays(facts: &Facts, named: bool) -> Vec<String> {
         why.push(format!("it is {}", status.word()));
     }
     why.extend(facts.rescued.iter().map(|folder| format!("it holds rescued files in {}", folder.display())));
+    why.extend(facts.waiting.iter().map(|lane| format!("its lane {lane} has no verdict")));
     why.extend(facts.branches.iter().map(|branch| format!("its branch {branch} is merged nowhere")));
     why.extend(facts.repository.iter().cloned());
     why
@@ -141,6 +144,7 @@ mod tests {
             (status(RunStatus::Blocked), false),
             (Facts { unreadable: Some("torn".into()), ..Facts::default() }, false),
             (Facts { rescued: Some("/r".into()), ..free.clone() }, false),
+            (Facts { waiting: vec!["l".into()], ..free.clone() }, false),
             (Facts { branches: vec!["omg/r/l".into()], ..free.clone() }, false),
             (Facts { repository: Some("it is away".into()), ..free.clone() }, false),
             (tree, true),

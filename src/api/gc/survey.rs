@@ -142,6 +142,11 @@ impl<'a> Surveyor<'a> {
         }
     }
 
+    /// Forgets what it read of worktree entries, since some were changed.
+    pub fn forget(&self) {
+        self.entries.borrow_mut().clear();
+    }
+
     /// Returns how a run stands.
     pub fn look(&self, id: &RunId) -> Surveyed {
         let dir = RunDir::new(&self.settings.home, id);
