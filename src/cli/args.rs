@@ -146,8 +146,8 @@ pub enum Command {
 /// Flags of `omg gc`.
 #[derive(Debug, Args)]
 pub struct GcArgs {
-    /// The runs to look at, each an id or a unique prefix; all where left out. A run that is named goes with
-    /// what else would keep its folder: what its lanes hold is rescued first.
+    /// The runs to look at, each an id or a unique prefix; all where left out. Where folders are to go, that of
+    /// a run that is named goes also if it holds work: what its lanes hold is rescued into refs first.
     #[arg(value_name = "RUN")]
     pub runs: Vec<String>,
     /// Say what would be done; make, claim and write nothing.

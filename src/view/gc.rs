@@ -17,7 +17,7 @@ pub struct Tidying {
     pub schema: u32,
     /// Whether nothing was done, and all of this is what would be.
     pub dry_run: bool,
-    /// The runs that were looked at, oldest first.
+    /// The runs that were looked at, oldest first as far as their names tell.
     pub runs: Vec<TidiedRun>,
     /// Other things in the folder of runs, left by commands that were killed.
     pub leftovers: Vec<Leftover>,
