@@ -10,7 +10,7 @@ use omg::graph::model::{OnFail, Provision, ProvisionChoice, ProvisionWhen};
 use omg::graph::{Graph, Trust, load};
 use omg::ids::{Generation, Leg};
 use omg::journal::Record;
-use omg::journal::record::parse;
+use omg::journal::record::{parse, sealed};
 use omg::journal::replay::replay;
 use omg::provision::fingerprint::{Inputs, fingerprint};
 use omg::provision::look::{Look, look};
@@ -59,7 +59,8 @@ fn leg() -> Event {
         retry_blocked: false,
         unfit: Vec::new(),
         learned: Vec::new(),
-        exits: Vec::new(),
+        format: 1,
+        seen: Vec::new(),
         pid: 1,
         build: "bench".into(),
     }))
@@ -100,9 +101,11 @@ fn journal(graph: &Graph, names: &Names) -> Vec<u8> {
             leg: Leg(1),
             r#gen: Generation(1),
             target: fact.target().map(str::to_string),
+            synced: Some(at as u64),
             fact,
         };
-        serde_json::to_writer(&mut bytes, &record).unwrap_or_else(|error| panic!("{error}"));
+        let line = serde_json::to_string(&record).unwrap_or_else(|error| panic!("{error}"));
+        bytes.extend(sealed(line).into_bytes());
         bytes.push(b'\n');
     }
     bytes

@@ -8,19 +8,20 @@ use std::path::{Path, PathBuf};
 
 /// Which folder of `src/` may use which: itself, what stands here, and what that may use in turn.
 /// The picture in ARCHITECTURE.md is drawn from this.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("cli", &["api", "settings"]),
     ("api", &["run", "view", "settings"]),
     ("view", &["journal"]),
     ("run", &["journal", "cleanup", "provision", "readiness"]),
-    ("journal", &["schedule"]),
+    ("journal", &["schedule", "fence"]),
     ("schedule", &["graph"]),
     ("graph", &["ids"]),
     ("cleanup", &["worktree"]),
     ("provision", &["worktree"]),
     ("readiness", &["worktree"]),
     ("worktree", &["process"]),
-    ("process", &["ids"]),
+    ("process", &["ids", "fence"]),
+    ("fence", &["ids"]),
     ("settings", &[]),
     ("ids", &[]),
 ];

@@ -55,7 +55,7 @@ impl Bench {
         program("omg", &usual, 0o755);
         let omg = place.join("omg");
         let base = Environment::from_iter([("PATH", "/usr/bin:/bin")]);
-        let supervisor = Supervisor::start(&omg, folder.path(), &base).unwrap();
+        let supervisor = Supervisor::start(&omg, folder.path(), &base, Default::default()).unwrap();
         Bench { folder, supervisor, count: Default::default() }
     }
 

@@ -61,8 +61,13 @@ fn with_supervisor<F: AsyncFnOnce(&Supervisor, &Path)>(test: F) {
     let folder = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let supervisor =
-            Supervisor::start(&omg(), folder.path(), &environment(folder.path(), "supervisor")).unwrap();
+        let supervisor = Supervisor::start(
+            &omg(),
+            folder.path(),
+            &environment(folder.path(), "supervisor"),
+            Default::default(),
+        )
+        .unwrap();
         test(&supervisor, folder.path()).await;
     });
 }
@@ -215,7 +220,9 @@ fn more_jobs_than_there_are_files_for_wait_for_each_other() {
     std::fs::set_permissions(&few, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let supervisor = Supervisor::start(&few, run_dir, &environment(run_dir, "supervisor")).unwrap();
+        let supervisor =
+            Supervisor::start(&few, run_dir, &environment(run_dir, "supervisor"), Default::default())
+                .unwrap();
         let line = "echo begun; while ! test -e go; do sleep 0.01; done";
         let one =
             |n| JobSpec { record: Some(run_dir.join("exits")), ..spec(run_dir, &format!("j{n}"), line) };
@@ -244,7 +251,9 @@ fn when_the_runner_dies_the_supervisor_ends_its_jobs() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let log = run_dir.join("a.log");
     runtime.block_on(async {
-        let supervisor = Supervisor::start(&omg(), run_dir, &environment(run_dir, "supervisor")).unwrap();
+        let supervisor =
+            Supervisor::start(&omg(), run_dir, &environment(run_dir, "supervisor"), Default::default())
+                .unwrap();
         let job = supervisor.start(spec(run_dir, "a", "trap '' TERM; echo ready; sleep 7030; sleep 7031"));
         assert!(matches!(start_of(job.started).await, JobStart::Started { .. }));
         while !std::fs::read_to_string(&log).unwrap_or_default().contains("ready") {

@@ -7,7 +7,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::find::{Found, here, run};
 use super::{Refusal, exit};
-use crate::process::table;
 use crate::run::leg;
 use crate::schedule::fact::RunStatus;
 use crate::settings::Settings;
@@ -38,7 +37,7 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
         return Ok((id, Cancelled::NotRunning { ended }));
     };
     let busy = match holder.purpose {
-        leg::Purpose::Leg => None,
+        leg::Purpose::Leg | leg::Purpose::Keep => None,
         leg::Purpose::Discard => Some(format!("a lane of run `{id}` is being discarded")),
         leg::Purpose::Gc => Some(format!("`omg gc` puts run `{id}` in order")),
     };
@@ -49,18 +48,16 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
     std::fs::write(found.dir.cancel(), b"").map_err(|error| {
         Refusal::new(exit::BLOCKED, format!("{}: {error}", found.dir.cancel().display()), None)
     })?;
-    // The lock's holder and its start time: a number that went to another process is not signalled.
-    if table::start_time(holder.pid) == Some(holder.start_time)
-        && let Some(pid) = Pid::from_raw(holder.pid as i32)
-    {
-        // One that is suspended hears of it once it goes on.
-        kill_process(pid, Signal::TERM)
-            .and_then(|()| kill_process(pid, Signal::CONT))
-            .map_err(|error| Refusal::new(exit::BLOCKED, format!("process {}: {error}", holder.pid), None))?;
-    }
     let grace = found.file.graph.nodes().iter().map(|node| node.grace).max().unwrap_or_default();
     let deadline = Instant::now() + grace + Duration::from_secs(90);
-    while leg::holder(&found.dir).is_some() {
+    let mut asked = None;
+    while let Some(holder) = leg::holder(&found.dir) {
+        // Of a detached run another runner may take the place of the one that was asked; a supervisor between
+        // two of them heeds the note.
+        if holder.purpose == leg::Purpose::Leg && asked != Some(holder.pid) {
+            ask(&holder)?;
+            asked = Some(holder.pid);
+        }
         if Instant::now() > deadline {
             return Err(Refusal::new(
                 exit::HELD,
@@ -73,6 +70,16 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
     // The leg takes the note away when it begins; one that ended before that did not.
     let _ = std::fs::remove_file(found.dir.cancel());
     Ok((id, Cancelled::Stopped(found.view()?.status)))
+}
+
+/// Asks a leg's process to stop. One that is gone, or whose number went to another process, is not signalled.
+fn ask(holder: &leg::Holder) -> Result<(), Refusal> {
+    let Some(pid) = Pid::from_raw(holder.pid as i32).filter(|_| holder.lives()) else { return Ok(()) };
+    // One that is suspended hears of it once it goes on.
+    match kill_process(pid, Signal::TERM).and_then(|()| kill_process(pid, Signal::CONT)) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(Refusal::new(exit::BLOCKED, format!("process {}: {error}", holder.pid), None)),
+    }
 }
 
 fn only_living(settings: &Settings) -> Result<Found, Refusal> {

@@ -289,6 +289,7 @@ impl Gc<'_> {
         let why = stays(&self.facts(seen, &held.known, &[]), named);
         if why.is_empty() {
             let root = held.known.file.repository.as_ref().map(|of_run| of_run.worktree_root.clone());
+            held.fence.check().map_err(|overtaken| NotHeld::Held(overtaken.to_string()))?;
             disk::remove(seen.dir.root()).map_err(|error| not_removed(seen, &error))?;
             root.iter().for_each(|root| disk::remove_empty_root(root));
         }

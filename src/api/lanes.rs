@@ -46,11 +46,13 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
         tracing::warn!(%ended, "ended what an earlier leg left running");
     }
     let generation = claim.generation;
+    let fence = claim.fence(&dir)?;
     // It is no leg of its own: it runs nothing.
     let (mut journal, records) = Journal::open(
         &dir.events(),
         |records| (leg::last_leg(records).max(Leg(1)), generation),
         mask(settings, &file),
+        fence.clone(),
     )
     .map_err(RunError::from)?;
     let state = replay(graph, &Names::of(graph), &records)
@@ -68,7 +70,7 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
     let requested =
         Fact::CleanupRequested { lane: name.clone(), intent: intent.clone(), reason: "discard".into() };
     journal.append(vec![requested], clock.now()).map_err(RunError::from)?;
-    let outcome = GitSweeper::new(&environment).sweep(&repository, &request);
+    let outcome = GitSweeper::new(&environment).fenced(fence).sweep(&repository, &request);
     let fact = performed(name, intent, outcome);
     journal.append(vec![fact.clone()], clock.now()).map_err(RunError::from)?;
     claim.release();

@@ -11,13 +11,14 @@ use super::{Refusal, exit};
 use crate::cleanup::GitSweeper;
 use crate::graph::Graph;
 use crate::graph::model::{OnFail, ProvisionWhen};
-use crate::ids::{CommitId, IntentId, Leg};
+use crate::ids::{CommitId, Leg};
 use crate::journal::mask::Mask;
 use crate::journal::replay::replay;
 use crate::journal::runfile::RepositoryFile;
 use crate::journal::store::Journal;
-use crate::journal::{Record, RunDir, RunFile};
+use crate::journal::{RunDir, RunFile};
 use crate::process::client::Supervisor;
+use crate::process::protocol::Hello;
 use crate::process::spawn::own_program;
 use crate::process::survivors::{Late, end_survivors, outlive_supervisor};
 use crate::readiness::judge::{Amount, MARGIN, lanes_that_fit};
@@ -28,7 +29,6 @@ use crate::run::seams::{Clock, Seams, SystemClock};
 use crate::run::{Observer, RunError, leg, signals};
 use crate::schedule::event::LegStart;
 use crate::schedule::fact::{RunStatus, StopReason};
-use crate::schedule::fault::Exit;
 use crate::schedule::ready::{lanes_needed, nodes_needed};
 use crate::schedule::state::{Names, RunState};
 use crate::settings::{Settings, cores};
@@ -38,7 +38,7 @@ use crate::worktree::{GitWorktrees, LaneHistory, LaneRequest, Repository, Worktr
 pub const BUILD: &str = concat!("omg ", env!("CARGO_PKG_VERSION"));
 
 /// What a user chose for one leg.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct LegOptions {
     /// Most processes at a time.
     pub concurrency: Option<std::num::NonZeroU32>,
@@ -59,6 +59,8 @@ pub struct Ended {
     pub status: RunStatus,
     /// The code to end with.
     pub exit: i32,
+    /// Why the leg was asked to stop, where it was.
+    pub stop: Option<StopReason>,
 }
 
 /// Returns the exit code of a run that stands like this (DESIGN.md section 11).
@@ -258,14 +260,28 @@ pub struct Claimed {
     pub dir: RunDir,
     /// The claim.
     pub claim: leg::Claim,
-    /// What was written so far.
-    pub records: Vec<Record>,
     /// Its repository.
     pub repository: Option<Repository>,
     /// How many lanes fit.
     pub lanes_that_fit: usize,
-    /// Exits on disk of acts without an end in the journal.
-    pub exits: Vec<(IntentId, Exit)>,
+    /// How the leg comes to its supervisor.
+    pub link: Link,
+}
+
+/// How a leg comes to its supervisor.
+#[derive(Debug)]
+pub enum Link {
+    /// It starts one, which ends its nodes when this process ends.
+    Own,
+    /// The supervisor started this process, and outlives it.
+    Handed {
+        /// The connection to it.
+        stream: std::os::unix::net::UnixStream,
+        /// Its process.
+        supervisor: u32,
+        /// Who we are.
+        hello: Hello,
+    },
 }
 
 /// Runs one leg of a claimed run to its end.
@@ -280,20 +296,23 @@ pub fn run_leg(
         .build()
         .map_err(|error| Refusal::new(exit::BLOCKED, format!("no event loop: {error}"), None))?;
     let dir = claimed.dir.clone();
+    let is_kept = matches!(claimed.link, Link::Handed { .. });
     let local = tokio::task::LocalSet::new();
     let outcome = local.block_on(&runtime, leg_inside(settings, claimed, options, observer));
     // Dropping what is left closes the lifeline, and with it whatever still runs.
     drop(local);
     runtime.shutdown_background();
-    // Usually it is gone at once; where nodes take their grace, it ends them without us.
-    let _ = outlive_supervisor(dir.root(), Duration::from_secs(2), Late::Leave);
+    // Usually it is gone at once; where nodes take their grace, it ends them without us. One that started us
+    // waits for our own end.
+    let patience = if is_kept { Duration::ZERO } else { Duration::from_secs(2) };
+    let _ = outlive_supervisor(dir.root(), patience, Late::Leave);
     signals::give_back();
     let report = outcome?;
     if report.stop == Some(StopReason::SupervisorLost) {
         // Nobody else looks after what the nodes had started.
         end_survivors(dir.root());
     }
-    Ok(Ended { status: report.status, exit: exit_code(report.status, report.stop) })
+    Ok(Ended { status: report.status, exit: exit_code(report.status, report.stop), stop: report.stop })
 }
 
 async fn leg_inside(
@@ -302,27 +321,38 @@ async fn leg_inside(
     options: &LegOptions,
     observer: Rc<dyn Observer>,
 ) -> Result<LegReport, RunError> {
-    let Claimed { file, dir, claim, records, repository, lanes_that_fit, exits } = claimed;
+    let Claimed { file, dir, claim, repository, lanes_that_fit, link } = claimed;
     let io = |path: &std::path::Path, source| RunError::Io { path: path.into(), source };
+    let fence = claim.fence(&dir)?;
     let asks = signals::listen(&dir).map_err(|error| io(dir.root(), error))?;
     let marked = of_git(&settings.environment, &file.run_id, &dir);
-    let supervisor =
-        Supervisor::start(&own_program(), dir.root(), &marked).map_err(|error| io(dir.root(), error))?;
+    let is_kept = matches!(link, Link::Handed { .. });
+    let supervisor = match link {
+        Link::Own => Supervisor::start(&own_program(), dir.root(), &marked, fence.clone()),
+        Link::Handed { stream, supervisor, hello } => {
+            Supervisor::greet(stream, supervisor, &hello, settings.environment.clone(), fence.clone())
+        }
+    };
+    let supervisor = Rc::new(supervisor.map_err(|error| io(dir.root(), error))?);
     let seams = Seams {
-        spawner: Rc::new(supervisor),
-        worktrees: Arc::new(GitWorktrees::passing(&marked, &file.pass_env)),
-        sweeper: Arc::new(GitSweeper::new(&marked)),
+        spawner: Rc::<Supervisor>::clone(&supervisor),
+        worktrees: Arc::new(GitWorktrees::passing(&marked, &file.pass_env).fenced(fence.clone())),
+        sweeper: Arc::new(GitSweeper::new(&marked).fenced(fence.clone())),
         clock: Rc::new(SystemClock),
     };
     let mask = mask(settings, &file);
     let generation = claim.generation;
-    let (journal, records) =
-        Journal::open(&dir.events(), |records| (Leg(leg::last_leg(records).0 + 1), generation), mask)
-            .map(|(journal, read)| (journal, if records.is_empty() { read } else { records }))?;
+    let (journal, records) = Journal::open(
+        &dir.events(),
+        |records| (Leg(leg::last_leg(records).0 + 1), generation),
+        mask,
+        fence.clone(),
+    )?;
     let names = Names::of(&file.graph);
     let state = replay(&file.graph, &names, &records)
         .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() })?;
     let mut start = LegStart {
+        format: crate::journal::record::FORMAT,
         leg: Leg(leg::last_leg(&records).0 + 1),
         generation,
         concurrency: concurrency(settings, &file.graph, options.concurrency),
@@ -333,7 +363,7 @@ async fn leg_inside(
         retry_blocked: options.retry_blocked,
         unfit: Vec::new(),
         learned: Vec::new(),
-        exits,
+        seen: Vec::new(),
         pid: std::process::id(),
         build: BUILD.into(),
     };
@@ -359,10 +389,14 @@ async fn leg_inside(
         learned: settings.home.join("provision-times.json"),
         lanes: std::cell::RefCell::new(lanes),
     });
+    start.seen = stage.look_at_open(&state).await;
     (start.unfit, start.learned) = stage.forecasts().await;
     let driver =
         Driver { stage, journal, state, names, answers: from_answers, panics: from_panics, asks, observer };
     let report = drive(driver, start).await;
+    if is_kept {
+        supervisor.say_goodbye().await;
+    }
     claim.release();
     report
 }

@@ -1,6 +1,7 @@
 //! One function per operation, its types and its exit codes. No printing; `cli` does that.
 
 pub mod cancel;
+pub mod detach;
 pub mod doctor;
 pub mod explain;
 pub mod find;
@@ -104,12 +105,20 @@ impl From<RunError> for Refusal {
             RunError::Held { run, .. } => {
                 Refusal::new(exit::HELD, message, Some(format!("wait, or `omg cancel {run}`")))
             }
+            RunError::Overtaken(_) => Refusal::new(
+                exit::HELD,
+                message,
+                Some("its lanes, branches and journal are that process's now".into()),
+            ),
             RunError::Abandoned { signal } => Refusal::new(exit::SIGNAL + signal, message, None),
             RunError::Bug(_) => Refusal::new(
                 exit::BUG,
                 message,
                 Some("every lane, branch and file of the run is as it was; `omg resume` goes on".into()),
             ),
+            RunError::Newer { .. } => {
+                Refusal::new(exit::BLOCKED, message, Some("use the omg that made it, or a newer one".into()))
+            }
             RunError::Journal(_) | RunError::Io { .. } | RunError::Unfit { .. } => Refusal::new(
                 exit::BLOCKED,
                 message,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::Refusal;
 use super::find::Found;
-use super::leg::{Claimed, Ended, LegOptions, exit_code, find_again, readiness, run_leg};
+use super::leg::{Claimed, Ended, LegOptions, Link, exit_code, find_again, readiness, run_leg};
 use crate::ids::sha256;
 use crate::journal::replay::replay;
 use crate::journal::store;
@@ -20,6 +20,8 @@ use crate::worktree::GitWorktrees;
 pub enum Resumed {
     /// A leg was run.
     Leg(Ended),
+    /// A supervisor that outlives this process goes on with it; its first runner's process.
+    Detached(u32),
     /// There was nothing to run; the run's own code, and what would open something again.
     NothingToDo {
         /// The code to end with.
@@ -36,6 +38,7 @@ pub fn resume(
     settings: &Settings,
     found: Found,
     options: &LegOptions,
+    is_detached: bool,
     observer: Rc<dyn Observer>,
 ) -> Result<Resumed, Refusal> {
     let Found { file, dir } = found;
@@ -78,8 +81,12 @@ pub fn resume(
         lanes_that_fit = ready.lanes_that_fit;
         repository = Some(found);
     }
-    let exits = leg::exits_on_disk(&dir, &file.graph, &records);
-    let claimed = Claimed { file, dir, claim, records, repository, lanes_that_fit, exits };
+    if is_detached {
+        let lock = claim.share().map_err(|source| RunError::Io { path: dir.lock(), source })?;
+        let pid = super::detach::detach(settings, &dir, &file.run_id, lock, options, super::detach::STARTED)?;
+        return Ok(Resumed::Detached(pid));
+    }
+    let claimed = Claimed { file, dir, claim, repository, lanes_that_fit, link: Link::Own };
     run_leg(settings, claimed, options, observer).map(Resumed::Leg)
 }
 
@@ -105,7 +112,7 @@ fn has_work(state: &RunState, options: &LegOptions) -> bool {
 }
 
 /// Opens what the leg will open, so that readiness is judged for what will run.
-fn open(state: &mut RunState, options: &LegOptions) {
+pub(super) fn open(state: &mut RunState, options: &LegOptions) {
     for node in &mut state.nodes {
         let opened = match &node.phase {
             NodePhase::Waiting | NodePhase::InFlight(_) => true,

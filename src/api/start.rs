@@ -7,7 +7,7 @@ use std::rc::Rc;
 use indexmap::IndexMap;
 use sha2::{Digest, Sha256};
 
-use super::leg::{BUILD, Claimed, Ended, LegOptions, now, readiness, run_leg, unborn};
+use super::leg::{BUILD, Claimed, Ended, LegOptions, Link, now, readiness, run_leg, unborn};
 use super::lint::{Source, check, read};
 use super::{Complaint, Refusal, exit};
 use crate::graph::select::{Part, Selection, select};
@@ -15,7 +15,7 @@ use crate::graph::{Graph, Loaded, Trust, bind_inputs};
 use crate::ids::{RunId, hex, is_ref_part, sha256};
 use crate::journal::runfile::{RepositoryFile, SCHEMA, SelectionFile};
 use crate::journal::{RunDir, RunFile};
-use crate::run::{Observer, leg};
+use crate::run::{Observer, RunError, leg};
 use crate::settings::{BRANCH_TEMPLATE_DEFAULT, Settings};
 use crate::worktree::{GitWorktrees, Repository, Worktrees};
 
@@ -135,6 +135,20 @@ fn taken(run: &RunId) -> Refusal {
     )
 }
 
+/// Hands a run that was made to a supervisor that outlives this process. Returns its first runner's process.
+///
+/// Errors: none could be had; nothing of the run runs then.
+pub fn detach(
+    settings: &Settings,
+    prepared: &Prepared,
+    claim: leg::Claim,
+    options: &LegOptions,
+) -> Result<u32, Refusal> {
+    let Prepared { file, dir, .. } = prepared;
+    let lock = claim.share().map_err(|source| RunError::Io { path: dir.lock(), source })?;
+    super::detach::detach(settings, dir, &file.run_id, lock, options, super::detach::STARTED)
+}
+
 /// Runs the first leg of a run that was made to its end.
 pub fn start(
     settings: &Settings,
@@ -144,8 +158,7 @@ pub fn start(
     observer: Rc<dyn Observer>,
 ) -> Result<Ended, Refusal> {
     let Prepared { file, dir, repository, lanes_that_fit, .. } = prepared;
-    let claimed =
-        Claimed { file, dir, claim, records: Vec::new(), repository, lanes_that_fit, exits: Vec::new() };
+    let claimed = Claimed { file, dir, claim, repository, lanes_that_fit, link: Link::Own };
     run_leg(settings, claimed, options, observer)
 }
 

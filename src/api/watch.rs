@@ -37,3 +37,22 @@ pub fn watch(found: &Found, observer: &dyn Observer) -> Result<i32, Refusal> {
     let state = found.state()?;
     Ok(exit_code(crate::view::run::status(&state, false), state.finished.and(state.stop)))
 }
+
+/// From here on an interrupt says `words` on standard error and ends this process, and nothing else.
+///
+/// Errors: signals can't be listened for.
+pub fn say_when_interrupted(words: String) -> Result<(), Refusal> {
+    let heard = |error: std::io::Error| Refusal::new(super::exit::BLOCKED, error.to_string(), None);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(heard)?;
+    let interrupts = {
+        let _inside = runtime.enter();
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).map_err(heard)?
+    };
+    std::thread::spawn(move || {
+        let mut interrupts = interrupts;
+        runtime.block_on(interrupts.recv());
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("\n{words}\n").as_bytes());
+        std::process::exit(super::exit::SIGNAL + 2);
+    });
+    Ok(())
+}

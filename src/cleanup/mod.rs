@@ -21,6 +21,7 @@ pub use sweep::delete as delete_tree;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::fence::Fence;
 use crate::ids::{CommitId, LaneName, RunId};
 use crate::process::environment::Environment;
 use crate::worktree::{Git, LaneHistory, LaneRequest, Repository};
@@ -198,6 +199,11 @@ impl GitSweeper {
     /// by the time of the sweep.
     pub fn foresee(&self, repository: &Repository, request: &SweepRequest) -> CleanupOutcome {
         sweep::foresee(&self.git, repository, request)
+    }
+
+    /// Returns this with `fence` asked right before each step that can't be taken back.
+    pub fn fenced(self, fence: Fence) -> GitSweeper {
+        GitSweeper { git: self.git.fenced(fence) }
     }
 }
 

@@ -80,6 +80,7 @@ fn save_into(
         if nested.contains(path) && !tree.join(path).join(".git").is_dir() {
             return Err(format!("{} is a worktree of another repository", path.display()));
         }
+        git.allowed().map_err(|overtaken| overtaken.to_string())?;
         let target = move_below(tree, path, &request.rescued).map_err(|error| {
             format!("{} could not be moved to {}: {error}", path.display(), request.rescued.display())
         })?;

@@ -182,6 +182,7 @@ impl Sweep<'_> {
         if fs::symlink_metadata(&self.aside).is_err() {
             return Ok(());
         }
+        self.acting.allowed()?;
         match fs::remove_dir(&self.request.path) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -240,6 +241,7 @@ impl Sweep<'_> {
         // What a sweep of an earlier tree left: judged then, and in the way of this one's name.
         delete(&self.gone).map_err(|error| format!("{}: {error}", self.gone.display()))?;
         self.hold(entry).map_err(|error| error.to_string())?;
+        self.acting.allowed().map_err(|overtaken| overtaken.to_string())?;
         move_to(&self.request.path, &self.aside).map_err(|error| error.to_string())
     }
 
@@ -308,7 +310,7 @@ impl Sweep<'_> {
             },
         };
         // Last, as it is slow. Killed before: the next sweep finds it by its name.
-        if may_delete && let Err(error) = delete(&self.gone) {
+        if may_delete && let Err(error) = self.acting.allowed().and_then(|()| delete(&self.gone)) {
             trouble = Some(format!("{} could not be deleted: {error}", self.gone.display()));
         }
         if let Some(words) = trouble {

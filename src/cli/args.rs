@@ -93,6 +93,12 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Look on at a living run as `omg run` would show it; a Ctrl-C leaves it running. Ends with the run's own
+    /// code.
+    Attach {
+        /// The run: an id, a unique prefix, or `latest`.
+        run: Option<String>,
+    },
     /// Say why a node ran, waits, was skipped or is blocked, from the journal.
     Explain {
         /// A node of the latest run; or the run, where a node follows: an id, a unique prefix, or `latest`.
@@ -205,6 +211,10 @@ pub struct RunArgs {
     /// Where lanes live, instead of in the run's folder.
     #[arg(long, value_name = "FOLDER")]
     pub worktree_root: Option<PathBuf>,
+    /// Go on without this terminal: a supervisor of the run's own outlives this command, and starts the run's
+    /// process again where that dies. Prints the run's id.
+    #[arg(short, long, conflicts_with_all = ["dry_run", "output", "junit"])]
+    pub detach: bool,
     /// What holds for this leg.
     #[command(flatten)]
     pub leg: LegArgs,
@@ -306,6 +316,9 @@ pub struct ResumeArgs {
     /// Open what is blocked again, and what waits behind it.
     #[arg(long)]
     pub retry_blocked: bool,
+    /// Go on without this terminal, as `omg run --detach` does.
+    #[arg(short, long, conflicts_with_all = ["output", "junit"])]
+    pub detach: bool,
     /// What holds for this leg.
     #[command(flatten)]
     pub leg: LegArgs,

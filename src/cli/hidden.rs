@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use crate::api::detach;
+use crate::ids::Generation;
 use crate::process::supervisor;
 use crate::settings;
 
@@ -23,6 +25,20 @@ pub fn run(arguments: &[OsString]) -> Option<i32> {
                 return Some(BUG);
             }
             Some(0)
+        }
+        ("__keep", [run_dir, reason, words]) => {
+            let words = words.to_string_lossy().into_owned();
+            let environment = settings::own_environment();
+            let kept = detach::keep(Path::new(run_dir), &reason.to_string_lossy(), words, environment);
+            if let Err(error) = kept {
+                super::output::complain(&format!("omg: supervisor: {error}"));
+                return Some(BUG);
+            }
+            Some(0)
+        }
+        ("__leg", [run_dir, generation, words]) => {
+            let generation = Generation(generation.to_str()?.parse().ok()?);
+            Some(super::leg::kept(Path::new(run_dir), generation, &words.to_string_lossy()))
         }
         ("__complete", [shell, dashes, words @ ..]) if dashes == "--" => {
             let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -98,6 +98,10 @@ pub fn start(settings: &Settings, args: RunArgs, verbose: bool) -> Result<i32, R
         return Ok(exit::OK);
     };
     let id = prepared.file.run_id.clone();
+    if args.detach {
+        let pid = api::start::detach(settings, &prepared, claim, &options)?;
+        return Ok(detached(id.as_str(), pid));
+    }
     let teller = teller(settings, &prepared.file, &prepared.dir, presentation, &[]);
     let ended = api::start::start(settings, prepared, claim, &options, Rc::<Teller>::clone(&teller))?;
     finish(settings, id.as_str(), presentation, &teller, junit.as_deref(), ended.exit)
@@ -115,7 +119,11 @@ pub fn resume(settings: &Settings, args: ResumeArgs, verbose: bool) -> Result<i3
     let id = found.file.run_id.clone();
     let teller = teller(settings, &found.file, &found.dir, presentation, &found.records()?);
     let junit = args.leg.junit.as_deref();
-    match api::resume::resume(settings, found, &options, Rc::<Teller>::clone(&teller))? {
+    match api::resume::resume(settings, found, &options, args.detach, Rc::<Teller>::clone(&teller))? {
+        Resumed::Detached(pid) => {
+            teller.finish();
+            Ok(detached(id.as_str(), pid))
+        }
         Resumed::Leg(ended) => finish(settings, id.as_str(), presentation, &teller, junit, ended.exit),
         Resumed::NothingToDo { exit, message } => {
             teller.finish();
@@ -123,6 +131,38 @@ pub fn resume(settings: &Settings, args: ResumeArgs, verbose: bool) -> Result<i3
             Ok(exit)
         }
     }
+}
+
+/// Says how to come back to a run that goes on by itself; its id alone goes to standard output.
+fn detached(id: &str, pid: u32) -> i32 {
+    output::complain(&format!("detached (pid {pid}): `omg attach {id}` looks on, `omg cancel {id}` ends it"));
+    output::result(id);
+    exit::OK
+}
+
+/// A runner of a detached run, which its supervisor started. Returns the code to end with; what goes wrong is in
+/// its log.
+pub fn kept(run_dir: &Path, generation: crate::ids::Generation, words: &str) -> i32 {
+    let outcome = Settings::read().map_err(Refusal::from).and_then(|settings| {
+        let told = |file: &RunFile, dir: &RunDir, records: &[Record]| -> Rc<dyn crate::run::Observer> {
+            teller(&settings, file, dir, Presentation::Plain, records)
+        };
+        api::detach::runner(&settings, run_dir, generation, words, told)
+    });
+    outcome.unwrap_or_else(|refusal| {
+        output::refusal(&refusal);
+        refusal.exit
+    })
+}
+
+/// `omg attach`.
+pub fn attach(settings: &Settings, run: Option<&str>, verbose: bool) -> Result<i32, Refusal> {
+    let found = api::find::run(settings, run)?;
+    let id = found.file.run_id.to_string();
+    api::watch::say_when_interrupted(format!(
+        "detached; run {id} goes on: `omg attach {id}` looks on, `omg cancel {id}` ends it"
+    ))?;
+    watch(settings, Some(&id), false, verbose)
 }
 
 /// `omg watch`.

@@ -34,6 +34,11 @@ impl RunDir {
         self.0.join("run.lock")
     }
 
+    /// Returns the log of a detached run's runners.
+    pub fn runner_log(&self) -> PathBuf {
+        self.0.join("runner.log")
+    }
+
     /// Returns the file that tells a leg that it is being cancelled.
     pub fn cancel(&self) -> PathBuf {
         self.0.join("cancel")

@@ -33,6 +33,9 @@ pub enum JournalError {
         /// Why.
         reason: String,
     },
+    /// A newer holder writes it now; nothing was written.
+    #[error(transparent)]
+    Overtaken(#[from] crate::fence::Overtaken),
     /// An earlier write failed; what is on disk is not known any more.
     #[error("{path}: an earlier write failed, so nothing more is written")]
     Poisoned {

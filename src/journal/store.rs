@@ -2,14 +2,15 @@
 #![expect(clippy::disallowed_methods, reason = "reads and appends events.jsonl")]
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
 use super::mask::Mask;
-use super::record::{Parsed, parse};
+use super::record::{Parsed, parse, sealed};
 use super::{JournalError, Record, Store};
+use crate::fence::Fence;
 use crate::ids::{Generation, Leg};
 use crate::schedule::Fact;
 
@@ -28,6 +29,17 @@ fn load(path: &Path) -> Result<Parsed, JournalError> {
     parse(&bytes).map_err(|(line, reason)| JournalError::Damaged { path: path.into(), line, reason })
 }
 
+/// Adds what follows the first `length` bytes of a journal to `events.torn` beside it, durably: nobody built on
+/// it, and yet it tells of what was about to be.
+fn set_torn_aside(path: &Path, length: u64) -> io::Result<()> {
+    let mut journal = File::open(path)?;
+    journal.seek(SeekFrom::Start(length))?;
+    let mut torn = OpenOptions::new().create(true).append(true).open(path.with_extension("torn"))?;
+    io::copy(&mut journal, &mut torn)?;
+    torn.write_all(b"\n")?;
+    torn.sync_data()
+}
+
 /// A file that lines are appended to.
 #[derive(Debug)]
 struct FileStore(File);
@@ -44,29 +56,35 @@ pub struct Journal {
     path: PathBuf,
     store: Box<dyn Store>,
     next: u64,
+    /// The number of the last line that is durable.
+    synced: u64,
     leg: Leg,
     generation: Generation,
     mask: Mask,
+    fence: Fence,
     poisoned: bool,
 }
 
 impl Journal {
     /// Opens the journal at `path` for a leg, and returns it with what it holds.
     ///
-    /// A torn last line is cut off, or the next line would be glued to it. Errors: it can't be read
+    /// `fence` is asked before each write. A torn end is moved to `events.torn` beside it, or the next line would be glued to it. Errors: it can't be read
     /// or written, or a line is damaged.
     pub fn open(
         path: &Path,
         leg: impl FnOnce(&[Record]) -> (Leg, Generation),
         mask: Mask,
+        fence: Fence,
     ) -> Result<(Journal, Vec<Record>), JournalError> {
         let io = |source| JournalError::Io { path: path.into(), source };
         let parsed = load(path)?;
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(io)?;
         if file.metadata().map_err(io)?.len() > parsed.length as u64 {
+            set_torn_aside(path, parsed.length as u64).map_err(io)?;
             file.set_len(parsed.length as u64).map_err(io)?;
-            file.sync_data().map_err(io)?;
         }
+        // What a killed leg wrote without a sync is built on from here.
+        file.sync_data().map_err(io)?;
         if parsed.records.is_empty()
             && let Some(folder) = path.parent()
         {
@@ -75,8 +93,9 @@ impl Journal {
         let (leg, generation) = leg(&parsed.records);
         let next = parsed.records.last().map_or(1, |last| last.seq + 1);
         let store = Box::new(FileStore(file));
+        let synced = next - 1;
         Ok((
-            Journal { path: path.into(), store, next, leg, generation, mask, poisoned: false },
+            Journal { path: path.into(), store, next, synced, leg, generation, mask, fence, poisoned: false },
             parsed.records,
         ))
     }
@@ -84,12 +103,13 @@ impl Journal {
     /// Appends facts as one batch and returns their records with their lines, secrets masked. Durable on
     /// return, but for facts that need not be ([`Fact::must_last`]) and stand alone.
     ///
-    /// Errors: the write or its sync failed. Linux reports a failed sync once and forgets the pages,
+    /// Errors: a newer holder has the run, and nothing was written; or the write or its sync failed. Linux reports a failed sync once and forgets the pages,
     /// so after an error nothing more is written.
     pub fn append(&mut self, facts: Vec<Fact>, now: Timestamp) -> Result<Vec<Line>, JournalError> {
         if self.poisoned {
             return Err(JournalError::Poisoned { path: self.path.clone() });
         }
+        self.fence.check()?;
         let durable = facts.iter().any(Fact::must_last);
         let mut batch = String::new();
         let mut written = Vec::with_capacity(facts.len());
@@ -100,11 +120,12 @@ impl Journal {
                 leg: self.leg,
                 r#gen: self.generation,
                 target: fact.target().map(str::to_string),
+                synced: written.is_empty().then_some(self.synced),
                 fact,
             };
             let line = serde_json::to_string(&record)
                 .map_err(|error| JournalError::Io { path: self.path.clone(), source: error.into() })?;
-            let text = self.mask.json(line);
+            let text = sealed(self.mask.json(line));
             batch.push_str(&text);
             batch.push('\n');
             written.push(Line { record, text });
@@ -117,6 +138,9 @@ impl Journal {
             return Err(JournalError::Io { path: self.path.clone(), source });
         }
         self.next += written.len() as u64;
+        if durable {
+            self.synced = self.next - 1;
+        }
         Ok(written)
     }
 }
@@ -145,14 +169,15 @@ mod tests {
         let path = folder.path().join("events.jsonl");
         let done = Fact::RunFinished { status: RunStatus::Passed };
         let stop = Fact::Stopping { reason: StopReason::Cancel };
-        let (mut journal, before) = Journal::open(&path, leg, Mask::default()).unwrap();
+        let (mut journal, before) = Journal::open(&path, leg, Mask::default(), Fence::default()).unwrap();
         assert_eq!(before, []);
         journal.append(vec![done.clone()], Timestamp::UNIX_EPOCH).unwrap();
         drop(journal);
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"seq\":2,").unwrap();
         assert_eq!(read(&path).unwrap().len(), 1);
-        let (mut journal, before) = Journal::open(&path, leg, Mask::default()).unwrap();
+        let (mut journal, before) = Journal::open(&path, leg, Mask::default(), Fence::default()).unwrap();
         assert_eq!(before.len(), 1);
+        assert_eq!(fs::read(path.with_extension("torn")).unwrap(), b"{\"seq\":2,\n");
         journal.append(vec![stop.clone(), done], Timestamp::UNIX_EPOCH).unwrap();
         let all = read(&path).unwrap();
         assert_eq!(all.iter().map(|record| record.seq).collect::<Vec<_>>(), [1, 2, 3]);
@@ -164,7 +189,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         let mask = Mask::of_values(["hunter22".to_string()]);
-        let (mut journal, _) = Journal::open(&path, leg, mask).unwrap();
+        let (mut journal, _) = Journal::open(&path, leg, mask, Fence::default()).unwrap();
         let fact = Fact::DispatchFailed {
             node: "a".into(),
             intent: crate::ids::IntentId::from("g1-1"),
@@ -192,9 +217,11 @@ mod tests {
             path: "events.jsonl".into(),
             store: Box::new(Counting(std::sync::Arc::clone(&counts))),
             next: 1,
+            synced: 0,
             leg: Leg(1),
             generation: Generation(1),
             mask: Mask::default(),
+            fence: Fence::default(),
             poisoned: false,
         };
         let started = Fact::NodeStarted {
@@ -227,9 +254,11 @@ mod tests {
             path: "events.jsonl".into(),
             store: Box::new(Broken(0)),
             next: 1,
+            synced: 0,
             leg: Leg(1),
             generation: Generation(1),
             mask: Mask::default(),
+            fence: Fence::default(),
             poisoned: false,
         };
         let facts = [Fact::RunFinished { status: RunStatus::Passed }];

@@ -3,20 +3,26 @@
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::environment::Environment;
 use super::pauses::Pauses;
-use super::protocol::{self, Difference, JobSpec, Reply, Request};
-use super::{Job, JobEnd, JobStart, Spawner, spawn};
+use super::protocol::{self, Difference, Hello, Inherited, JobSpec, Reply, Request};
+use super::survivors::signal_one;
+use super::{Job, JobEnd, JobStart, Spawner, spawn, table};
+use crate::fence::Fence;
+
+/// How long a supervisor has for knowing a runner.
+const WELCOME_WAIT: Duration = Duration::from_secs(30);
 
 /// Starts jobs through the run's own supervisor process.
 #[derive(Debug)]
@@ -27,6 +33,12 @@ pub struct Supervisor {
     waiting: Arc<Mutex<Waiting>>,
     lost: Mutex<Option<oneshot::Receiver<()>>>,
     pauses: Pauses,
+    /// Asked before each start.
+    fence: Fence,
+    /// The supervisor's process.
+    pid: u32,
+    /// Its start time, clock ticks since boot.
+    start_time: u64,
 }
 
 #[derive(Debug, Default)]
@@ -34,23 +46,90 @@ struct Waiting {
     started: BTreeMap<String, oneshot::Sender<JobStart>>,
     ended: BTreeMap<String, oneshot::Sender<JobEnd>>,
     paused: Vec<oneshot::Sender<()>>,
+    asked: Vec<oneshot::Sender<()>>,
+    inherited: BTreeMap<String, (Inherited, oneshot::Receiver<JobEnd>)>,
     gone: bool,
 }
 
 impl Supervisor {
     /// Starts `program`, which is this one, as the supervisor of the run in `run_dir`; must be called
-    /// inside a tokio runtime.
+    /// inside a tokio runtime. Where `fence` says that the run was taken over, no job is started any more.
     ///
     /// Errors: it could not be started.
-    pub fn start(program: &Path, run_dir: &Path, environment: &Environment) -> io::Result<Supervisor> {
+    pub fn start(
+        program: &Path,
+        run_dir: &Path,
+        environment: &Environment,
+        fence: Fence,
+    ) -> io::Result<Supervisor> {
         let (ours, theirs) = StdStream::pair()?;
         let log = OpenOptions::new().create(true).append(true).open(run_dir.join("supervisor.log"))?;
         let mut child = spawn::start_supervisor(program, run_dir, theirs.into(), log, environment)?;
+        let pid = child.id();
+        let reaped = move || drop(child.try_wait());
+        Supervisor::connected(ours, pid, environment.clone(), Vec::new(), fence, reaped)
+    }
+
+    /// Takes up the connection to the supervisor `pid` that started this process, and with it the jobs that an
+    /// earlier runner left; must be called inside a tokio runtime. Says who we are, and returns once we are
+    /// known: our receipt is then durable.
+    ///
+    /// `environment` is what the supervisor was started with. Errors: it does not answer in time, or does not
+    /// know us.
+    pub fn greet(
+        mut stream: StdStream,
+        pid: u32,
+        hello: &Hello,
+        environment: Environment,
+        fence: Fence,
+    ) -> io::Result<Supervisor> {
+        let mut line = serde_json::to_vec(&Request::Hello(hello.clone()))?;
+        line.push(b'\n');
+        stream.write_all(&line)?;
+        stream.set_read_timeout(Some(WELCOME_WAIT))?;
+        // Byte by byte: what follows the line is for whoever reads on.
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while byte != *b"\n" {
+            stream.read_exact(&mut byte)?;
+            line.push(byte[0]);
+        }
+        let Reply::Welcome(jobs) = serde_json::from_slice(&line)? else {
+            return Err(io::Error::other("the supervisor answered something else"));
+        };
+        stream.set_read_timeout(None)?;
+        Supervisor::connected(stream, pid, environment, jobs, fence, || ())
+    }
+
+    /// Says that the leg is over, and returns once that is on its way: nobody is started in our place.
+    pub async fn say_goodbye(&self) {
+        let _ = self.requests.send(Request::Bye);
+        // Answered in order, so that nothing is left unsent. A supervisor that is gone needs no goodbye.
+        let _ = tokio::time::timeout(WELCOME_WAIT, self.ask()).await;
+    }
+
+    fn connected(
+        stream: StdStream,
+        pid: u32,
+        environment: Environment,
+        jobs: Vec<Inherited>,
+        fence: Fence,
+        mut reap: impl FnMut() + Send + 'static,
+    ) -> io::Result<Supervisor> {
+        let ours = stream;
+        let start_time = table::start_time(pid).unwrap_or(0);
         ours.set_nonblocking(true)?;
         let (read, mut write) = UnixStream::from_std(ours)?.into_split();
         let (requests, mut to_write) = mpsc::unbounded_channel::<Request>();
         let (tell_lost, lost) = oneshot::channel();
-        let waiting = Arc::new(Mutex::new(Waiting::default()));
+        let mut table = Waiting::default();
+        for job in jobs {
+            // How it ends may be told before anybody takes it over.
+            let (tell_ended, ended) = oneshot::channel();
+            table.ended.insert(job.job.clone(), tell_ended);
+            table.inherited.insert(job.job.clone(), (job, ended));
+        }
+        let waiting = Arc::new(Mutex::new(table));
         tokio::spawn(async move {
             while let Some(lines) = protocol::gather(&mut to_write).await {
                 if write.write_all(&lines).await.is_err() {
@@ -72,15 +151,20 @@ impl Supervisor {
             table.started.clear();
             table.ended.clear();
             table.paused.clear();
+            table.asked.clear();
             let _ = tell_lost.send(());
-            let _ = child.try_wait();
+            drop(table);
+            reap();
         });
         Ok(Supervisor {
-            environment: environment.clone(),
+            environment,
             requests,
             waiting,
             lost: Mutex::new(Some(lost)),
             pauses: Pauses::default(),
+            fence,
+            pid,
+            start_time,
         })
     }
 }
@@ -104,6 +188,13 @@ fn answer(table: &Mutex<Waiting>, reply: Reply) {
                 let _ = to.send(());
             }
         }
+        // Read where the connection is made.
+        Reply::Welcome(_) => {}
+        Reply::Here => {
+            for to in table.asked.drain(..) {
+                let _ = to.send(());
+            }
+        }
         Reply::Exited { job, exit } => {
             if let Some(to) = table.ended.remove(&job) {
                 let _ = to.send(JobEnd::Exited(exit));
@@ -117,7 +208,8 @@ impl Spawner for Supervisor {
         let (tell_started, started) = oneshot::channel();
         let (tell_ended, ended) = oneshot::channel();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if !waiting.gone {
+        // Who is overtaken says so with the next line of the journal, which is refused.
+        if !waiting.gone && self.fence.check().is_ok() {
             waiting.started.insert(spec.job.clone(), tell_started);
             waiting.ended.insert(spec.job.clone(), tell_ended);
             drop(waiting);
@@ -125,6 +217,37 @@ impl Spawner for Supervisor {
             let _ = self.requests.send(Request::Start { spec: Box::new(spec), environment });
         }
         Job { started, ended }
+    }
+
+    fn adopt(&self, job: &str) -> Option<Job> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let (living, ended) = waiting.inherited.remove(job)?;
+        let (tell_started, started) = oneshot::channel();
+        let _ = tell_started.send(JobStart::Started { pid: living.pid, start_time: living.start_time });
+        Some(Job { started, ended })
+    }
+
+    fn inherited(&self) -> Vec<Inherited> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.inherited.values().map(|(job, _)| job.clone()).collect()
+    }
+
+    fn ask(&self) -> oneshot::Receiver<()> {
+        let (tell_here, here) = oneshot::channel();
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiting.gone {
+            waiting.asked.push(tell_here);
+            let _ = self.requests.send(Request::Ask);
+        }
+        here
+    }
+
+    fn abandon(&self) {
+        if let Some(process) =
+            table::process(self.pid).filter(|process| process.start_time == self.start_time)
+        {
+            signal_one(&process, Signal::KILL);
+        }
     }
 
     fn end(&self, job: &str, now: bool) {

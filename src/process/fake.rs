@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::pauses::Pauses;
-use super::protocol::{JobExit, JobSpec};
+use super::protocol::{Inherited, JobExit, JobSpec};
 use super::{Job, JobEnd, JobStart, Spawner};
 
 /// Answers each job as its script says and keeps what was asked of it.
@@ -56,6 +56,22 @@ impl Spawner for Scripted {
         Job { started, ended }
     }
 
+    fn adopt(&self, _job: &str) -> Option<Job> {
+        None
+    }
+
+    fn inherited(&self) -> Vec<Inherited> {
+        Vec::new()
+    }
+
+    fn ask(&self) -> oneshot::Receiver<()> {
+        let (tell, told) = oneshot::channel();
+        let _ = tell.send(());
+        told
+    }
+
+    fn abandon(&self) {}
+
     fn end(&self, job: &str, _now: bool) {
         if let Some(to) = self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(job) {
             let exit =
@@ -97,6 +113,22 @@ impl Spawner for Refusing {
         let _ = tell_started.send(JobStart::NotStarted { reason, disk_full: false });
         Job { started, ended }
     }
+
+    fn adopt(&self, _job: &str) -> Option<Job> {
+        None
+    }
+
+    fn inherited(&self) -> Vec<Inherited> {
+        Vec::new()
+    }
+
+    fn ask(&self) -> oneshot::Receiver<()> {
+        let (tell, told) = oneshot::channel();
+        let _ = tell.send(());
+        told
+    }
+
+    fn abandon(&self) {}
 
     fn end(&self, _job: &str, _now: bool) {}
 

@@ -12,6 +12,7 @@ mod launch;
 mod output;
 pub mod pauses;
 pub mod protocol;
+pub mod runner;
 pub mod spawn;
 pub mod supervisor;
 pub mod survivors;
@@ -22,12 +23,25 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use pauses::Pauses;
-use protocol::{JobExit, JobSpec};
+use protocol::{Inherited, JobExit, JobSpec};
 
 /// Starts jobs and ends their whole trees.
 pub trait Spawner {
     /// Starts a job. Returns at once; what became of it comes through the [`Job`].
     fn start(&self, spec: JobSpec) -> Job;
+
+    /// Takes over a job that an earlier runner started and that lives on; `None` where there is none of that
+    /// name. It was seen to run already; how it ends comes through the [`Job`].
+    fn adopt(&self, job: &str) -> Option<Job>;
+
+    /// Returns the jobs that an earlier runner started and that live on.
+    fn inherited(&self) -> Vec<Inherited>;
+
+    /// Asks whether anybody is there who could start or end a job. What is returned tells that somebody is.
+    fn ask(&self) -> oneshot::Receiver<()>;
+
+    /// Does without a supervisor that does not answer: it is ended, and every leader of a job with it.
+    fn abandon(&self);
 
     /// Ends a job's whole tree: TERM, its grace, KILL; at once KILL where `now`. A job that is over
     /// is no error.

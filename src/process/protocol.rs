@@ -32,6 +32,41 @@ pub enum Request {
     Pause,
     /// Let them go on.
     GoOn,
+    /// Say that you live.
+    Ask,
+    /// Which run, which claim and which build a runner is of: the first that one says which its supervisor
+    /// started.
+    Hello(Hello),
+    /// The leg is over: nobody is to be started in the runner's place.
+    Bye,
+}
+
+/// Who a runner is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Its run.
+    pub run_id: String,
+    /// The generation that it acts in.
+    pub generation: u64,
+    /// What built it.
+    pub build: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its start time, clock ticks since boot.
+    pub start_time: u64,
+}
+
+/// A job that outlived the runner that started it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inherited {
+    /// Its name.
+    pub job: String,
+    /// Its process, leader of its own group.
+    pub pid: u32,
+    /// Its start time, clock ticks since boot.
+    pub start_time: u64,
+    /// For how long it has run, in milliseconds.
+    pub elapsed_ms: u64,
 }
 
 /// From the supervisor.
@@ -57,6 +92,10 @@ pub enum Reply {
     },
     /// Every process of every job stands still.
     Paused,
+    /// The supervisor lives.
+    Here,
+    /// A runner is known now, and its receipt durable: it may begin. These jobs live on.
+    Welcome(Vec<Inherited>),
     /// A job and all it started have ended; its exit record is on disk.
     Exited {
         /// The job.

@@ -303,6 +303,30 @@ pub fn start_supervisor(
     command.spawn()
 }
 
+/// Starts `PROGRAM WORDS…` as a process that is no job and outlives whoever starts it, if need be: a supervisor
+/// that keeps a detached run, or a runner of one. `line` is its standard input, `lock` its standard output: it
+/// holds the run's lock with it. Where `leads`, it leads a process group; one that is to make a session of its own
+/// can't (setsid(2)).
+///
+/// Errors: it could not be started. Returns its id; nobody waits for it here.
+pub fn start_keeping(
+    program: &Path,
+    words: &[OsString],
+    cwd: &Path,
+    (line, lock, log): (OwnedFd, File, File),
+    environment: &Environment,
+    leads: bool,
+) -> io::Result<Child> {
+    let argv: Vec<OsString> =
+        [program.as_os_str().to_owned()].into_iter().chain(words.iter().cloned()).collect();
+    let mut command = ungrouped(&argv, cwd, environment)?;
+    if leads {
+        command.process_group(0);
+    }
+    command.arg0("omg").stdin(Stdio::from(line)).stdout(lock).stderr(log);
+    command.spawn()
+}
+
 /// Returns the path under which this very program can be started again, also where its file has
 /// been replaced since.
 pub fn own_program() -> PathBuf {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,7 +24,8 @@ use super::capture::{Capture, Written};
 use super::environment::Environment;
 use super::launch::launch;
 use super::output::{Output, write_output};
-use super::protocol::{self, JobExit, JobSpec, Reply, Request};
+use super::protocol::{self, Hello, Inherited, JobExit, JobSpec, Reply, Request};
+use super::runner::{self, HELLO_WAIT, Keeper, Standing};
 use super::survivors::signal_one;
 use super::{direct, spawn, table};
 
@@ -56,7 +58,28 @@ pub fn supervise(run_dir: &Path, lifeline: OwnedFd, environment: Environment) ->
     runtime.block_on(async {
         let stream = StdStream::from(lifeline);
         stream.set_nonblocking(true)?;
-        Supervisor::new(UnixStream::from_std(stream)?, environment)?.run().await
+        let mut supervisor = Supervisor::unconnected(run_dir, environment);
+        supervisor.connect(UnixStream::from_std(stream)?);
+        supervisor.run().await
+    })
+}
+
+/// Runs the supervisor of the detached run in `run_dir` until its leg is over or its runner is given up: whenever
+/// its runner dies, `keeper` says what is started in its place. Jobs whose exit goes to disk live on meanwhile,
+/// any other is ended.
+///
+/// Returns nothing; errors: it could not be set up.
+pub fn keep(run_dir: &Path, keeper: Box<dyn Keeper>, environment: Environment) -> io::Result<()> {
+    rustix::process::setsid()?;
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let _lock = mark_alive(run_dir)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut supervisor = Supervisor::unconnected(run_dir, environment);
+        supervisor.runner = Standing::None(Instant::now());
+        supervisor.keeper = Some(keeper);
+        supervisor.run().await
     })
 }
 
@@ -114,10 +137,27 @@ struct Supervisor {
     replies: mpsc::UnboundedSender<Reply>,
     outputs: mpsc::UnboundedSender<Output>,
     from_outputs: mpsc::UnboundedReceiver<Output>,
-    requests: mpsc::UnboundedReceiver<Request>,
+    /// What the runner asks for; `None` where there is none.
+    requests: Option<mpsc::UnboundedReceiver<Request>>,
     closing: bool,
+    /// The folder of the run.
+    run_dir: PathBuf,
+    /// The runner, where we started it.
+    runner: Standing,
+    /// Who decides about it.
+    keeper: Option<Box<dyn Keeper>>,
+    /// Why no further runner can be announced.
+    trouble: Option<io::Error>,
     /// Since when every job stands still.
     paused_at: Option<Instant>,
+}
+
+/// Returns the next request; never where nobody is there to ask.
+async fn next(requests: &mut Option<mpsc::UnboundedReceiver<Request>>) -> Option<Request> {
+    match requests {
+        Some(requests) => requests.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Returns whether something is wanting that another job's end gives back: open files, processes, memory.
@@ -128,11 +168,34 @@ fn is_short_of_something(error: &io::Error) -> bool {
 }
 
 impl Supervisor {
-    fn new(stream: UnixStream, environment: Environment) -> io::Result<Supervisor> {
+    fn unconnected(run_dir: &Path, environment: Environment) -> Supervisor {
+        let (outputs, from_outputs) = mpsc::unbounded_channel();
+        Supervisor {
+            environment,
+            jobs: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            disk: spawn::Disk::default(),
+            records: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            look_at: Instant::now(),
+            replies: mpsc::unbounded_channel().0,
+            outputs,
+            from_outputs,
+            requests: None,
+            closing: false,
+            run_dir: run_dir.to_path_buf(),
+            runner: Standing::Over,
+            keeper: None,
+            trouble: None,
+            paused_at: None,
+        }
+    }
+
+    /// Hears and answers the runner at the other end of `stream` from here on.
+    fn connect(&mut self, stream: UnixStream) {
         let (read, mut write) = stream.into_split();
         let (replies, mut to_write) = mpsc::unbounded_channel::<Reply>();
         let (to_us, requests) = mpsc::unbounded_channel();
-        let (outputs, from_outputs) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Some(lines) = protocol::gather(&mut to_write).await {
                 if write.write_all(&lines).await.is_err() {
@@ -149,21 +212,7 @@ impl Supervisor {
                 }
             }
         });
-        Ok(Supervisor {
-            environment,
-            jobs: BTreeMap::new(),
-            waiting: VecDeque::new(),
-            disk: spawn::Disk::default(),
-            records: BTreeMap::new(),
-            owners: BTreeMap::new(),
-            look_at: Instant::now(),
-            replies,
-            outputs,
-            from_outputs,
-            requests,
-            closing: false,
-            paused_at: None,
-        })
+        (self.replies, self.requests) = (replies, Some(requests));
     }
 
     async fn run(mut self) -> io::Result<()> {
@@ -176,20 +225,27 @@ impl Supervisor {
         );
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-        while !(self.closing && self.jobs.is_empty()) {
+        while !(self.closing && self.jobs.is_empty() && self.runner.pid().is_none()) {
             let ending = self.jobs.values().any(|job| job.over || job.kill_at.is_some());
             let several = self.jobs.len() > 1;
             let look_at = tokio::time::Instant::from_std(self.look_at);
+            let due = self.runner.due();
+            let due_at = tokio::time::Instant::from_std(due.unwrap_or(self.look_at));
             tokio::select! {
                 _ = child.recv() => self.reap(),
-                request = self.requests.recv(), if !self.closing => match request {
+                () = tokio::time::sleep_until(due_at), if due.is_some() && !self.closing => self.see_to_runner(),
+                request = next(&mut self.requests), if !self.closing => match request {
+                    Some(Request::Hello(hello)) => self.greeted(&hello),
+                    Some(Request::Bye) => self.leaving(),
                     Some(Request::Start { mut spec, environment }) => {
                         spec.environment = environment.applied_to(&self.environment);
                         self.start(*spec);
                     }
                     Some(Request::End { job, now }) => self.end(&job, now),
+                    Some(Request::Ask) => self.reply(Reply::Here),
                     Some(Request::Pause) => self.pause(),
                     Some(Request::GoOn) => self.go_on(),
+                    None if self.keeper.is_some() => self.runner_gone(),
                     None => self.close(),
                 },
                 output = self.from_outputs.recv() => match output {
@@ -206,7 +262,7 @@ impl Supervisor {
             self.advance();
         }
         self.kill_descendants();
-        Ok(())
+        self.trouble.map_or(Ok(()), Err)
     }
 
     fn start(&mut self, spec: JobSpec) {
@@ -334,6 +390,9 @@ impl Supervisor {
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let pid = pid.as_raw_pid() as u32;
+            if self.runner.pid() == Some(pid) {
+                self.runner_ended();
+            }
             if let Some(job) = self.jobs.values_mut().find(|job| job.leader == pid && !job.over) {
                 job.over = true;
                 job.exit.code = status.exit_status();
@@ -464,7 +523,8 @@ impl Supervisor {
     /// Returns whether every child of ours is a job's leader and the group of `leader` is empty: then
     /// nothing can be left of its job. One small file instead of the whole process table.
     fn nothing_adopted(&self, leader: u32) -> bool {
-        let leaders: BTreeSet<u32> = self.jobs.values().map(|job| job.leader).collect();
+        let leaders: BTreeSet<u32> =
+            self.jobs.values().map(|job| job.leader).chain(self.runner.pid()).collect();
         let Some(children) = table::children() else { return false };
         let group_gone = Pid::from_raw(leader as i32)
             .is_some_and(|pid| rustix::process::test_kill_process_group(pid).is_err());
@@ -504,9 +564,15 @@ impl Supervisor {
         let only = if self.jobs.len() == 1 { self.jobs.keys().next().map(String::as_str) } else { None };
         let mut trees: BTreeMap<String, Vec<table::Process>> = BTreeMap::new();
         let mut owners: BTreeMap<u32, Option<&str>> = BTreeMap::new();
+        let mut runners: BTreeSet<u32> = self.runner.pid().into_iter().collect();
         // Parents come before their children here, so that an owner is handed down.
         for pid in table::descendants(&all, std::process::id()) {
             let Some(process) = all.get(&pid) else { continue };
+            // What a runner started is no job's: its git children are not jobs.
+            if runners.contains(&pid) || runners.contains(&process.parent) {
+                runners.insert(pid);
+                continue;
+            }
             let handed = owners.get(&process.parent).copied().flatten();
             let seen = self.owners.get(&(pid, process.start_time));
             let seen = seen.and_then(|name| self.jobs.get_key_value(name)).map(|(name, _)| name.as_str());
@@ -545,6 +611,138 @@ impl Supervisor {
         for process in trees.remove(name).unwrap_or_default() {
             if process.group != leader || self.jobs.get(name).is_some_and(|job| job.over) {
                 signal_one(&process, signal);
+            }
+        }
+    }
+
+    /// Does what is due for a runner: announces one, starts it, or does without one that says nothing.
+    fn see_to_runner(&mut self) {
+        let now = Instant::now();
+        if self.runner.due().is_none_or(|at| now < at) {
+            return;
+        }
+        match std::mem::replace(&mut self.runner, Standing::Over) {
+            Standing::None(_) => match self.keeper.as_mut().map(|keeper| keeper.announce()) {
+                Some(Ok(Some(start))) => {
+                    self.runner = Standing::Announced(now + start.pause, Box::new(start));
+                }
+                Some(Ok(None)) | None => self.close(),
+                Some(Err(error)) => {
+                    self.trouble = Some(error);
+                    self.close();
+                }
+            },
+            Standing::Announced(_, start) => {
+                let started = runner::start(*start, &self.environment).and_then(|(pid, stream)| {
+                    stream.set_nonblocking(true)?;
+                    Ok((pid, UnixStream::from_std(stream)?))
+                });
+                match started {
+                    Ok((pid, stream)) => {
+                        self.connect(stream);
+                        self.runner = Standing::Started(pid, now + HELLO_WAIT);
+                    }
+                    Err(error) => self.not_started(&format!("it could not be started: {error}")),
+                }
+            }
+            Standing::Started(pid, _) => {
+                self.kill_runner(pid);
+                self.not_started("it did not say who it is in time");
+            }
+            other => self.runner = other,
+        }
+    }
+
+    /// A runner says who it is. Its receipt is durable before it may begin.
+    fn greeted(&mut self, hello: &Hello) {
+        let Standing::Started(pid, _) = self.runner else { return };
+        let known = self.keeper.as_mut().map(|keeper| keeper.known(hello, pid));
+        match known {
+            Some(Ok(())) => {
+                self.runner = Standing::Known(pid);
+                let living = |job: &Job| Inherited {
+                    job: job.spec.job.clone(),
+                    pid: job.leader,
+                    start_time: job.start_time,
+                    elapsed_ms: job.since.elapsed().as_millis() as u64,
+                };
+                self.reply(Reply::Welcome(self.jobs.values().map(living).collect()));
+            }
+            Some(Err(error)) => {
+                self.kill_runner(pid);
+                self.not_started(&error.to_string());
+            }
+            None => {}
+        }
+    }
+
+    fn leaving(&mut self) {
+        if let Standing::Known(pid) = self.runner {
+            self.runner = Standing::Leaving(pid);
+        }
+    }
+
+    /// The connection to the runner is closed: it is dead, or as good as that.
+    fn runner_gone(&mut self) {
+        self.requests = None;
+        if let Some(pid) = self.runner.pid() {
+            if !matches!(self.runner, Standing::Leaving(_)) {
+                self.kill_runner(pid);
+            }
+            self.reap();
+        }
+    }
+
+    /// The runner has been reaped.
+    fn runner_ended(&mut self) {
+        self.requests = None;
+        match std::mem::replace(&mut self.runner, Standing::Over) {
+            Standing::Leaving(_) => self.close(),
+            Standing::Started(..) => self.not_started("it ended before it had said who it is"),
+            Standing::Known(_) => {
+                self.end_bound();
+                self.runner = Standing::None(Instant::now());
+            }
+            other => self.runner = other,
+        }
+    }
+
+    fn not_started(&mut self, reason: &str) {
+        self.requests = None;
+        let again = self.keeper.as_mut().is_some_and(|keeper| keeper.failed(reason));
+        if again {
+            self.runner = Standing::None(Instant::now());
+        } else {
+            self.close();
+        }
+    }
+
+    fn kill_runner(&mut self, pid: u32) {
+        if let Some(process) = table::process(pid) {
+            signal_one(&process, Signal::KILL);
+        }
+    }
+
+    /// Ends what does not outlive a runner: jobs whose exit nobody writes down, and commands of its own, which it
+    /// waited for itself. The git of a dead runner would work under the next one.
+    fn end_bound(&mut self) {
+        self.go_on();
+        self.waiting.clear();
+        let bound: Vec<String> = self
+            .jobs
+            .values()
+            .filter(|job| job.spec.record.is_none())
+            .map(|job| job.spec.job.clone())
+            .collect();
+        for job in bound {
+            self.end(&job, true);
+        }
+        let all = table::scan();
+        let mark = self.run_dir.as_os_str().as_bytes();
+        for process in table::descendants(&all, std::process::id()).iter().filter_map(|pid| all.get(pid)) {
+            let is_of_run = table::variable(process.pid, "OMG_RUN_DIR").is_some_and(|of| of == mark);
+            if is_of_run && table::variable(process.pid, "OMG_JOB").is_none() {
+                signal_one(process, Signal::KILL);
             }
         }
     }

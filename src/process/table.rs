@@ -75,6 +75,12 @@ pub fn start_time(pid: u32) -> Option<u64> {
     if matches!(state, b"Z" | b"X") { None } else { std::str::from_utf8(start).ok()?.parse().ok() }
 }
 
+/// Returns what tells this boot of the machine from any other: start times count from it. Empty where the system
+/// does not tell.
+pub fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_string()).unwrap_or_default()
+}
+
 /// Returns the value that a process was started with for `name`; `None` where it has none or we may
 /// not look.
 pub fn variable(pid: u32, name: &str) -> Option<Vec<u8>> {

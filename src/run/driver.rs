@@ -1,5 +1,6 @@
 //! The loop: what happened → what follows → durable → done.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,10 +10,13 @@ use super::perform::Stage;
 use super::signals::Ask;
 use super::sweep;
 use super::{Observer, RunError};
+use crate::graph::Graph;
 use crate::ids::IntentId;
 use crate::journal::store::Journal;
+use crate::process::pauses::{Deadline, Pauses};
 use crate::schedule::event::LegStart;
 use crate::schedule::fact::{Fact, RunStatus, StopReason};
+use crate::schedule::settling::OpenAct;
 use crate::schedule::state::{Names, RunState};
 use crate::schedule::{Action, Event, step};
 
@@ -55,6 +59,9 @@ pub struct Driver {
 pub async fn drive(mut driver: Driver, start: LegStart) -> Result<LegReport, RunError> {
     let mut settled = driver.take(vec![Event::LegStarted(Box::new(start))])?;
     let mut lost = driver.stage.seams.spawner.lost();
+    let mut overdue = Overdue::default();
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while !settled {
         let mut events = Vec::new();
         tokio::select! {
@@ -69,6 +76,10 @@ pub async fn drive(mut driver: Driver, start: LegStart) -> Result<LegReport, Run
             Some(panic) = driver.panics.recv() => return Err(RunError::Bug(panic)),
             () = gone(&mut lost) => events.push(Event::StopRequested(StopReason::SupervisorLost)),
             Some(event) = driver.answers.recv() => events.push(event),
+            _ = look.tick() => {
+                let pauses = driver.stage.seams.spawner.pauses();
+                events.extend(overdue.look(&driver.state, &driver.stage.file.graph, pauses));
+            }
         }
         while let Ok(event) = driver.answers.try_recv() {
             events.push(event);
@@ -79,6 +90,34 @@ pub async fn drive(mut driver: Driver, start: LegStart) -> Result<LegReport, Run
     let status = driver.state.status();
     driver.record(vec![Fact::RunFinished { status }])?;
     Ok(LegReport { status, stop: driver.state.stop.or(late) })
+}
+
+/// How often it is looked for acts without a receipt.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Since when each open act is open, and how often its deadline has passed.
+#[derive(Default)]
+struct Overdue(BTreeMap<(IntentId, OpenAct), (Deadline, tokio::time::Instant, u32)>);
+
+impl Overdue {
+    /// Returns an event for each act whose deadline has passed since the last look. A suspension does not count.
+    fn look(&mut self, state: &RunState, graph: &Graph, pauses: &Pauses) -> Vec<Event> {
+        self.0.retain(|act, _| state.open.contains(act));
+        let mut events = Vec::new();
+        for act in &state.open {
+            let limit = act.1.deadline(graph);
+            let known = self.0.entry(act.clone());
+            let (deadline, since, times) =
+                known.or_insert_with(|| (pauses.deadline(limit), tokio::time::Instant::now(), 0));
+            if pauses.is_over(deadline) {
+                *times += 1;
+                *deadline = pauses.deadline(limit);
+                let (intent, act) = act.clone();
+                events.push(Event::Overdue { intent, act, times: *times, after: since.elapsed() });
+            }
+        }
+        events
+    }
 }
 
 /// Returns when the supervisor is gone; never where nobody can tell.
@@ -255,7 +294,8 @@ mod tests {
         };
         crate::run::leg::create(&dir, &file).unwrap();
         let (journal, _) =
-            Journal::open(&dir.events(), |_| (Leg(1), Generation(1)), Mask::default()).unwrap();
+            Journal::open(&dir.events(), |_| (Leg(1), Generation(1)), Mask::default(), Default::default())
+                .unwrap();
         let (names, state) = (Names::of(&file.graph), RunState::new(&file.graph));
         let (tell, answers) = mpsc::unbounded_channel();
         let (tell_panic, panics) = mpsc::unbounded_channel();
@@ -290,6 +330,7 @@ mod tests {
             observer: Rc::<Quiet>::clone(&observer),
         };
         let start = LegStart {
+            format: 1,
             leg: Leg(1),
             generation: Generation(1),
             concurrency: 2,
@@ -300,7 +341,7 @@ mod tests {
             retry_blocked: false,
             unfit: Vec::new(),
             learned: Vec::new(),
-            exits: Vec::new(),
+            seen: Vec::new(),
             pid: 1,
             build: "test".into(),
         };
@@ -348,6 +389,20 @@ mod tests {
         fn start(&self, _: JobSpec) -> Job {
             panic!("an actuator broke")
         }
+
+        fn adopt(&self, _: &str) -> Option<Job> {
+            None
+        }
+
+        fn inherited(&self) -> Vec<crate::process::protocol::Inherited> {
+            Vec::new()
+        }
+
+        fn ask(&self) -> tokio::sync::oneshot::Receiver<()> {
+            tokio::sync::oneshot::channel().1
+        }
+
+        fn abandon(&self) {}
 
         fn end(&self, _: &str, _: bool) {}
 

@@ -4,27 +4,25 @@
     reason = "locks, reads and writes the run's own files, and waits for its lock"
 )]
 
-use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
 use super::{RunDir, RunError};
+use crate::fence::Fence;
 use crate::graph::Graph;
-use crate::ids::{Generation, IntentId, Leg, RunId};
+use crate::ids::{Generation, Leg, RunId};
+use crate::journal::runfile::SCHEMA;
 use crate::journal::{Record, RunFile};
-use crate::process::protocol::JobExit;
 use crate::process::{survivors, table};
-use crate::schedule::Fact;
-use crate::schedule::fault::Exit;
 
 /// How long a supervisor that lost its runner has for ending its nodes, beyond their grace.
 const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Who holds a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The process.
     pub pid: u32,
@@ -36,6 +34,16 @@ pub struct Holder {
     pub leg: Leg,
     /// What it holds the run for.
     pub purpose: Purpose,
+    /// The boot of the machine that its start time counts from, where that is known.
+    pub boot: Option<String>,
+}
+
+impl Holder {
+    /// Returns whether its process lives: this number, started at that time, since the same boot.
+    pub fn lives(&self) -> bool {
+        table::start_time(self.pid) == Some(self.start_time)
+            && self.boot.as_ref().is_none_or(|boot| *boot == table::boot())
+    }
 }
 
 /// A claim on a run. The lock is held for as long as this lives.
@@ -82,7 +90,24 @@ pub fn load(dir: &RunDir) -> Result<RunFile, RunError> {
     let path = dir.run_file();
     let io = |source| RunError::Io { path: path.clone(), source };
     let bytes = fs::read(&path).map_err(io)?;
-    serde_json::from_slice(&bytes).map_err(|error| io(error.into()))
+    serde_json::from_slice(&bytes)
+        .map_err(|error| match newer_schema(&bytes) {
+            Some(schema) => RunError::Newer { path: path.clone(), schema },
+            None => io(error.into()),
+        })
+        .and_then(|file: RunFile| match file.schema {
+            schema if schema > SCHEMA => Err(RunError::Newer { path: path.clone(), schema }),
+            _ => Ok(file),
+        })
+}
+
+/// Returns the number of the shape of a `run.json`, where it is newer than ours.
+fn newer_schema(bytes: &[u8]) -> Option<u32> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: u32,
+    }
+    serde_json::from_slice::<Head>(bytes).ok().map(|head| head.schema).filter(|schema| *schema > SCHEMA)
 }
 
 /// How long a lock is waited for whose holder is dead: a child that a killed runner was about to start
@@ -101,6 +126,7 @@ pub fn holder(dir: &RunDir) -> Option<Holder> {
             generation: Generation(0),
             leg: Leg(0),
             purpose: Purpose::Leg,
+            boot: None,
         })),
     }
 }
@@ -115,9 +141,7 @@ fn lock_unless_held(
     loop {
         match try_lock() {
             Err(fs::TryLockError::WouldBlock) if start.elapsed() < FORK_WAIT => {
-                let living = read_holder(dir)
-                    .is_some_and(|holder| table::start_time(holder.pid) == Some(holder.start_time));
-                if living {
+                if read_holder(dir).is_some_and(|holder| holder.lives()) {
                     return Err(fs::TryLockError::WouldBlock);
                 }
                 std::thread::sleep(Duration::from_millis(5));
@@ -127,17 +151,21 @@ fn lock_unless_held(
     }
 }
 
-fn read_holder(dir: &RunDir) -> Option<Holder> {
+/// Returns whom the lock file names, held or not.
+pub fn read_holder(dir: &RunDir) -> Option<Holder> {
     let text = fs::read_to_string(dir.lock()).ok()?;
-    let purpose = match text.split_whitespace().last() {
+    let purpose = match text.split_whitespace().nth(4) {
         Some("discard") => Purpose::Discard,
         Some("gc") => Purpose::Gc,
+        Some("keep") => Purpose::Keep,
         Some(_) | None => Purpose::Leg,
     };
+    let boot = text.split_whitespace().nth(5).map(str::to_string);
     let mut words = text.split_whitespace().map(str::parse::<u64>);
     let mut next = || words.next()?.ok();
     Some(Holder {
         purpose,
+        boot,
         pid: next()? as u32,
         start_time: next()?,
         generation: Generation(next()?),
@@ -154,6 +182,30 @@ pub enum Purpose {
     Discard,
     /// Putting in order what a dead leg left, which is left to end by itself too.
     Gc,
+    /// A supervisor of a detached run, between two of its runners.
+    Keep,
+}
+
+impl Purpose {
+    fn word(self) -> &'static str {
+        match self {
+            Purpose::Leg => "leg",
+            Purpose::Discard => "discard",
+            Purpose::Gc => "gc",
+            Purpose::Keep => "keep",
+        }
+    }
+}
+
+/// Writes into the lock file, which the caller holds, that this process is who holds the run. Durable on return.
+pub fn write_holder(lock: &File, generation: Generation, leg: Leg, purpose: Purpose) -> io::Result<()> {
+    let pid = std::process::id();
+    let start_time = table::start_time(pid).unwrap_or(0);
+    let line =
+        format!("{pid} {start_time} {} {} {} {}\n", generation.0, leg.0, purpose.word(), table::boot());
+    lock.set_len(0)?;
+    std::os::unix::fs::FileExt::write_all_at(lock, line.as_bytes(), 0)?;
+    lock.sync_data()
 }
 
 /// Takes the run's lock and raises its generation. Durable on return.
@@ -162,7 +214,7 @@ pub enum Purpose {
 pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) -> Result<Claim, RunError> {
     let path = dir.lock();
     let io = |source| RunError::Io { path: path.clone(), source };
-    let mut lock =
+    let lock =
         OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(io)?;
     match lock_unless_held(dir, || lock.try_lock()) {
         Ok(()) => {}
@@ -170,8 +222,8 @@ pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) ->
             let holder = read_holder(dir);
             return Err(RunError::Held {
                 run: run.clone(),
-                pid: holder.map_or(0, |holder| holder.pid),
-                leg: holder.map_or(0, |holder| holder.leg.0),
+                pid: holder.as_ref().map_or(0, |holder| holder.pid),
+                leg: holder.as_ref().map_or(0, |holder| holder.leg.0),
             });
         }
         Err(fs::TryLockError::Error(error)) => return Err(io(error)),
@@ -186,16 +238,7 @@ pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) ->
     let claimed = read_holder(dir).map_or(0, |holder| holder.generation.0);
     let generation = Generation(written.max(claimed) + 1);
     let leg = last_leg(records).0 + 1;
-    let pid = std::process::id();
-    let start_time = table::start_time(pid).unwrap_or(0);
-    lock.set_len(0).map_err(io)?;
-    let word = match purpose {
-        Purpose::Leg => "leg",
-        Purpose::Discard => "discard",
-        Purpose::Gc => "gc",
-    };
-    writeln!(lock, "{pid} {start_time} {} {leg} {word}", generation.0).map_err(io)?;
-    lock.sync_data().map_err(io)?;
+    write_holder(&lock, generation, Leg(leg), purpose).map_err(io)?;
     let _ = fs::remove_file(dir.cancel());
     Ok(Claim { lock, generation })
 }
@@ -216,36 +259,24 @@ pub fn end_leftovers(dir: &RunDir, graph: Option<&Graph>) -> Result<Vec<String>,
     Ok(survivors::end_survivors(dir.root()))
 }
 
-/// Returns the exits on disk of acts that have no end in the journal.
-pub fn exits_on_disk(dir: &RunDir, graph: &Graph, records: &[Record]) -> Vec<(IntentId, Exit)> {
-    let mut open: BTreeMap<&IntentId, &crate::ids::NodeId> = BTreeMap::new();
-    for record in records {
-        match &record.fact {
-            Fact::DispatchRequested { node, intent, .. } => {
-                open.insert(intent, node);
-            }
-            Fact::AttemptFinished { intent, .. } | Fact::DispatchFailed { intent, .. } => {
-                open.remove(intent);
-            }
-            _ => {}
-        }
-    }
-    let Ok(lines) = fs::read(dir.exits()) else { return Vec::new() };
-    // A line that was torn by a kill says nothing; its attempt is then one without an exit.
-    lines
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| serde_json::from_slice::<JobExit>(line).ok())
-        .filter_map(|exit| {
-            let intent = IntentId::from(exit.job.as_str());
-            let node = open.get(&intent)?;
-            let ix = graph.node_ix(node.as_str())?;
-            let matches = super::perform::result_matches(graph, ix, &dir.result(node));
-            Some((intent, super::perform::exit_of(&exit, matches, None)))
-        })
-        .collect()
-}
-
 impl Claim {
+    /// Returns the claim of a runner whose supervisor handed it the lock that it holds itself.
+    pub fn handed(lock: File, generation: Generation) -> Claim {
+        Claim { lock, generation }
+    }
+
+    /// Returns the lock, for a process that holds it with us. Errors: it can't be shared.
+    pub fn share(&self) -> io::Result<File> {
+        self.lock.try_clone()
+    }
+
+    /// Returns what tells whether the claim is still the newest. Errors: its file can't be shared.
+    pub fn fence(&self, dir: &RunDir) -> Result<Fence, RunError> {
+        let lock = self.lock.try_clone();
+        let lock = lock.map_err(|source| RunError::Io { path: dir.lock(), source })?;
+        Ok(Fence::of(&dir.lock(), lock, self.generation))
+    }
+
     /// Gives the run free for the next leg.
     pub fn release(self) {
         drop(self.lock);

@@ -6,11 +6,13 @@ pub mod environment;
 
 pub mod forecast;
 mod install;
+pub mod keep;
 pub mod leg;
 pub mod overlay;
 pub mod perform;
 mod provision;
 pub mod seams;
+pub mod settle;
 pub mod signals;
 pub mod sweep;
 
@@ -44,7 +46,10 @@ pub trait Observer {
 pub enum RunError {
     /// The journal can't be written or read.
     #[error(transparent)]
-    Journal(#[from] crate::journal::JournalError),
+    Journal(crate::journal::JournalError),
+    /// A newer process holds the run.
+    #[error(transparent)]
+    Overtaken(#[from] crate::fence::Overtaken),
     /// A living process holds the run.
     #[error("run `{run}` is held by a living process (pid {pid}, leg {leg})")]
     Held {
@@ -63,6 +68,14 @@ pub enum RunError {
         /// Why.
         source: std::io::Error,
     },
+    /// A newer omg made the run.
+    #[error("{}: a newer omg made this run, in shape {schema}; this one reads shapes up to {}", path.display(), crate::journal::runfile::SCHEMA)]
+    Newer {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The number of its shape.
+        schema: u32,
+    },
     /// A record does not fit the run.
     #[error("record {seq} of the journal does not fit the run's graph: {reason}")]
     Unfit {
@@ -80,4 +93,13 @@ pub enum RunError {
         /// The signal.
         signal: i32,
     },
+}
+
+impl From<crate::journal::JournalError> for RunError {
+    fn from(error: crate::journal::JournalError) -> RunError {
+        match error {
+            crate::journal::JournalError::Overtaken(overtaken) => RunError::Overtaken(overtaken),
+            other => RunError::Journal(other),
+        }
+    }
 }

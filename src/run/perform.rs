@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::rc::Rc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::environment::Place;
 use super::provision::InLeg;
@@ -65,6 +65,9 @@ pub struct Stage {
     pub lanes: RefCell<Vec<Option<MadeLane>>>,
 }
 
+/// How long a supervisor has for saying that it lives.
+const SUPERVISOR_ANSWERS: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// Bytes of a log that `output_matches` looks at, and of a result that `result_matches` does.
 const MATCHED_MAX: u64 = 1 << 20;
 
@@ -118,6 +121,21 @@ impl Stage {
             Action::Dispatch { intent, node, attempt, despite_inputs } => {
                 let stage = Rc::clone(self);
                 self.act(async move { stage.dispatch(intent, node, attempt, despite_inputs).await });
+            }
+            Action::Adopt { intent, node, attempt, job } => {
+                // At once: its end may be asked for next.
+                self.jobs.borrow_mut().insert(intent.clone(), job.to_string());
+                let stage = Rc::clone(self);
+                self.act(async move { stage.adopt(intent, node, attempt, job).await });
+            }
+            Action::AskSupervisor => {
+                let stage = Rc::clone(self);
+                self.act(async move {
+                    let spawner = &stage.seams.spawner;
+                    if tokio::time::timeout(SUPERVISOR_ANSWERS, spawner.ask()).await.is_err() {
+                        spawner.abandon();
+                    }
+                });
             }
             Action::Verify { intent, node, attempt, is_followed } => {
                 let stage = Rc::clone(self);
@@ -240,7 +258,6 @@ impl Stage {
         {
             return self.answer(stale.told(intent));
         }
-        let this = self.graph().node(node);
         let spec = match self.node_spec(&intent, node, attempt) {
             Ok(spec) => spec,
             Err(reason) => {
@@ -265,13 +282,27 @@ impl Stage {
                 return self.answer(Event::Exited { intent, exit: lost(), leftovers: Vec::new() });
             }
         }
-        let end = end_of(job.ended).await;
+        self.see_end(intent, node, attempt, job.ended).await;
+    }
+
+    /// Takes over a node that lives under a supervisor which outlived its runner.
+    async fn adopt(&self, intent: IntentId, node: NodeIx, attempt: u32, job: IntentId) {
+        match self.seams.spawner.adopt(job.as_str()) {
+            Some(job) => self.see_end(intent, node, attempt, job.ended).await,
+            None => self.answer(Event::Exited { intent, exit: lost(), leftovers: Vec::new() }),
+        }
+    }
+
+    /// Tells of the end of a node's process once it comes.
+    async fn see_end(&self, intent: IntentId, node: NodeIx, attempt: u32, ended: oneshot::Receiver<JobEnd>) {
+        let end = end_of(ended).await;
         self.jobs.borrow_mut().remove(&intent);
+        let id = &self.graph().node(node).id;
         let (exit, leftovers) = match end {
             JobEnd::Exited(exit) => {
-                let matches = result_matches(self.graph(), node, &self.dir.result(&this.id));
+                let matches = result_matches(self.graph(), node, &self.dir.result(id));
                 let missing = matches!(exit.code, Some(126 | 127));
-                let hint = missing.then(|| last_line(&self.dir.attempt_log(&this.id, attempt))).flatten();
+                let hint = missing.then(|| last_line(&self.dir.attempt_log(id, attempt))).flatten();
                 (exit_of(&exit, matches, hint), exit.leftovers)
             }
             JobEnd::SupervisorLost => (lost(), Vec::new()),

@@ -43,6 +43,10 @@ pub fn listen(dir: &RunDir) -> std::io::Result<mpsc::UnboundedReceiver<Ask>> {
     let mut hup = unless_ignored(Signal::HUP)?;
     let mut suspend = unless_ignored(Signal::TSTP)?;
     let cancel = dir.cancel();
+    if cancel.exists() {
+        // Left for a runner that was not there yet, or not any more.
+        let _ = tell.send(Ask::Stop(StopReason::Cancel));
+    }
     tokio::spawn(async move {
         let mut seen = 0;
         loop {

@@ -45,6 +45,19 @@ pub enum Action {
         /// doing, and its to mend.
         despite_inputs: bool,
     },
+    /// Take over a node that lives under a supervisor which outlived its runner; answered by `Exited`.
+    Adopt {
+        /// The act.
+        intent: IntentId,
+        /// The node.
+        node: NodeIx,
+        /// Its attempt.
+        attempt: u32,
+        /// The act that it was started by, after which its job is named.
+        job: IntentId,
+    },
+    /// Ask the supervisor whether it lives; one that does not answer is ended, and the leg with it.
+    AskSupervisor,
     /// Run a node's `verify`; answered by `Verified` or by `LaneStale`. Where it has none, its lane is looked
     /// at; answered by `LaneFit` or by `LaneStale`.
     Verify {

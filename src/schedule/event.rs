@@ -4,8 +4,10 @@ use super::fault::{Exit, Fault, VerifyOutcome};
 use crate::graph::model::{OnFail, ProvisionWhen};
 use crate::ids::{CommitId, Generation, IntentId, LaneIx, Leg};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::fact::{Overlaid, StopReason};
+use super::settling::{OpenAct, Seen};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,6 +104,17 @@ pub enum Event {
     },
     /// A timer that was armed is due.
     TimerFired(Timer),
+    /// An act has no receipt, and its deadline has passed.
+    Overdue {
+        /// The act.
+        intent: IntentId,
+        /// What it is.
+        act: OpenAct,
+        /// How often its deadline has passed, from 1.
+        times: u32,
+        /// For how long it has been open.
+        after: Duration,
+    },
     /// The leg is asked to stop: TERM, grace, KILL.
     StopRequested(StopReason),
     /// The leg is asked to stop without grace.
@@ -111,6 +124,8 @@ pub enum Event {
 /// What a leg begins with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LegStart {
+    /// The format of the journal that it is written into.
+    pub format: u32,
     /// Its number.
     pub leg: Leg,
     /// The generation it claimed.
@@ -131,8 +146,8 @@ pub struct LegStart {
     pub unfit: Vec<(LaneIx, ProvisionFailure)>,
     /// What provisioning took the last time, in milliseconds, where that is known.
     pub learned: Vec<(LaneIx, u64)>,
-    /// Exits found on disk of acts that have no receipt of their end in the journal.
-    pub exits: Vec<(IntentId, Exit)>,
+    /// What is seen of each act that the last leg left open.
+    pub seen: Vec<(IntentId, OpenAct, Seen)>,
     /// The process that runs this leg.
     pub pid: u32,
     /// What built the program.

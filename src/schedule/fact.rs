@@ -20,6 +20,9 @@ pub enum Fact {
     /// A leg began.
     #[serde(rename = "run.started")]
     RunStarted {
+        /// The format of the lines from here on; 0 in those of early builds.
+        #[serde(default)]
+        format: u32,
         /// Most processes at a time.
         concurrency: u32,
         /// What a task failure does to the rest, in this leg.
@@ -215,6 +218,9 @@ pub enum Fact {
         reason: String,
         /// Its lane.
         lane: Option<LaneName>,
+        /// The act of an earlier leg by which the process was started that is taken over.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        job: Option<IntentId>,
     },
     /// A node was not started after all.
     #[serde(rename = "node.dispatch.failed")]
@@ -342,6 +348,63 @@ pub enum Fact {
         #[serde(flatten)]
         cleanup: Cleanup,
     },
+    /// A lane was not judged to the end, or not cleaned as it was judged; it is judged again.
+    #[serde(rename = "lane.cleanup.failed")]
+    CleanupFailed {
+        /// The lane.
+        lane: LaneName,
+        /// The act.
+        intent: IntentId,
+        /// Why, and how the lane stands.
+        reason: String,
+    },
+    /// A runner is about to be started in place of a dead one.
+    #[serde(rename = "restart.requested")]
+    RestartRequested {
+        /// The act.
+        intent: IntentId,
+        /// Why: `started`, `runner-died` or `supervisor-lost`.
+        reason: String,
+        /// How often in a row, without any node coming to its end in between; 0 for the first runner.
+        #[serde(default)]
+        number: u32,
+    },
+    /// A runner said which run, which claim and which build it is of: the receipt of its start.
+    #[serde(rename = "restart.performed")]
+    RestartPerformed {
+        /// The act.
+        intent: IntentId,
+        /// The runner's process.
+        pid: u32,
+        /// The process's start time in clock ticks since boot; with `pid` its identity.
+        started_at: u64,
+        /// What built it.
+        build: String,
+    },
+    /// A runner could not be started, or did not answer.
+    #[serde(rename = "restart.failed")]
+    RestartFailed {
+        /// The act.
+        intent: IntentId,
+        /// Always false: it was not done.
+        executed: bool,
+        /// Why.
+        reason: String,
+    },
+    /// An act has no receipt, and its deadline has passed.
+    #[serde(rename = "act.overdue")]
+    ActOverdue {
+        /// The act.
+        intent: IntentId,
+        /// What it is: `acquire`, `overlay`, `provision`, `dispatch`, `kill`.
+        act: String,
+        /// The lane or node that it is on.
+        of: String,
+        /// For how long it has been open.
+        after_ms: u64,
+        /// What is done about it: `wait`, `end`, `end-now` or `ask-supervisor`.
+        next: String,
+    },
     /// The leg is over.
     #[serde(rename = "run.finished")]
     RunFinished {
@@ -359,6 +422,7 @@ impl Fact {
             | Fact::ProvisionRequested { lane, .. }
             | Fact::CleanupRequested { lane, .. } => Some(lane.as_str()),
             Fact::DispatchRequested { node, .. } | Fact::KillRequested { node, .. } => Some(node.as_str()),
+            Fact::RestartRequested { .. } => Some("runner"),
             Fact::RunStarted { .. }
             | Fact::AcquirePerformed { .. }
             | Fact::AcquireFailed { .. }
@@ -378,6 +442,10 @@ impl Fact {
             | Fact::KillFailed { .. }
             | Fact::Stopping { .. }
             | Fact::CleanupPerformed { .. }
+            | Fact::CleanupFailed { .. }
+            | Fact::RestartPerformed { .. }
+            | Fact::RestartFailed { .. }
+            | Fact::ActOverdue { .. }
             | Fact::RunFinished { .. } => None,
         }
     }

@@ -14,6 +14,7 @@ pub mod overlaying;
 mod preparing;
 pub mod ready;
 pub mod resolver;
+pub mod settling;
 pub mod state;
 pub mod step;
 

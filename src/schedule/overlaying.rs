@@ -4,6 +4,7 @@ use super::action::Action;
 use super::fact::{Fact, Overlaid};
 use super::fault::{Fault, FaultClass};
 use super::ready::nodes_needed;
+use super::settling::OpenAct;
 use super::state::{Act, IllegalFact, LanePhase, RunState};
 use super::step::{IllegalEvent, Turn};
 use crate::graph::Graph;
@@ -18,6 +19,7 @@ impl RunState {
     pub(super) fn overlay_requested(&mut self, lane: LaneIx, intent: &IntentId) {
         self.minted(intent);
         self.lanes[lane.at()].phase = LanePhase::Overlaying(intent.clone());
+        self.open.insert((intent.clone(), OpenAct::Overlay(lane)));
         self.live.acts.insert(intent.clone(), Act::Overlay(lane));
     }
 
@@ -25,7 +27,7 @@ impl RunState {
         let record = &mut self.lanes[lane.at()];
         record.phase = LanePhase::Bare;
         record.overlaid = true;
-        self.live.acts.remove(intent);
+        self.closed(intent, OpenAct::Overlay(lane));
     }
 
     pub(super) fn no_overlay(&mut self, lane: LaneIx, intent: &IntentId, fault: &Fault) {
@@ -33,7 +35,7 @@ impl RunState {
             FaultClass::Interrupted => LanePhase::Pending,
             _ => LanePhase::Broken(fault.clone()),
         };
-        self.live.acts.remove(intent);
+        self.closed(intent, OpenAct::Overlay(lane));
     }
 }
 

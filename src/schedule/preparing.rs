@@ -191,6 +191,7 @@ impl Turn<'_> {
             // Nothing is installed under another node of the lane: `renew_stale` waits for it to leave.
             self.state.live.stale.insert(ix);
         } else {
+            self.close_kill(ix, intent)?;
             let id = self.graph.node(ix).id.clone();
             self.note(Fact::DispatchFailed { node: id, intent: intent.clone(), reason: reason.to_string() })?;
         }

@@ -14,7 +14,8 @@ use super::event::{AcquiredLane, Event, LegStart, ProvisionFailure, Provisioned,
 use super::fact::{EndState, Fact, StopReason};
 use super::fault::{Exit, Fault, FaultClass, Scope, VerifyOutcome};
 use super::resolver::Next;
-use super::state::{Names, RunState};
+use super::settling::{LaneSeen, OpenAct, ProcessSeen, Seen};
+use super::state::{Act, Names, NodePhase, RunState};
 use super::{Action, step};
 use crate::graph::Graph;
 use crate::graph::model::{
@@ -141,6 +142,37 @@ enum Owed {
     Timer(Timer),
 }
 
+/// What is taken out of the scheduler, so that the simulation shows that it would notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// Answers to acts of dead legs count.
+    NoGenerationCheck,
+    /// What a dead leg left running is taken for gone without a look.
+    Guess,
+}
+
+thread_local! {
+    static MUTANT: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+}
+
+/// Returns what is taken out now.
+pub(super) fn mutant() -> Option<Mutant> {
+    MUTANT.get()
+}
+
+/// A lane that was made.
+fn acquired() -> AcquiredLane {
+    AcquiredLane {
+        how: "created".into(),
+        path: "/lane".into(),
+        branch: "omg/r/l".into(),
+        base: CommitId::from("0"),
+        branch_made: true,
+        git_dir: "/lane/.git".into(),
+        set_aside: None,
+    }
+}
+
 /// A lane that can't be made fit.
 fn unfit() -> ProvisionFailure {
     ProvisionFailure {
@@ -165,6 +197,10 @@ struct World {
     history: Vec<(Leg, Generation, Fact)>,
     owed: Vec<Owed>,
     stragglers: Vec<Event>,
+    /// Nodes whose process outlived its runner, with the act that it was started by.
+    living: BTreeMap<NodeIx, IntentId>,
+    /// How lanes stand that were being made when the leg was killed.
+    half_made: BTreeMap<LaneIx, LaneSeen>,
     /// Whether a leg is being opened.
     starting: bool,
     /// Nodes that wait for their lane to be renewed.
@@ -199,6 +235,8 @@ impl World {
             history: Vec::new(),
             owed: Vec::new(),
             stragglers: Vec::new(),
+            living: BTreeMap::new(),
+            half_made: BTreeMap::new(),
             starting: false,
             waiting: BTreeSet::new(),
             fit_lanes: BTreeSet::new(),
@@ -230,6 +268,10 @@ impl World {
         }
         self.check_replay();
         let busy = self.inside.len() + self.preparing.len();
+        if self.starting {
+            // What lives is taken over, whatever this leg's number of slots.
+            self.slots = self.slots.max(busy as u32);
+        }
         assert!(busy <= self.slots as usize, "{busy} acts at once, {} slots", self.slots);
     }
 
@@ -398,7 +440,12 @@ impl World {
                     .any(|before| self.ended(*before) == Some(EndState::Failed));
                 assert!(because.is_none() || any_failed, "{node} skipped for a failure that was not");
             }
-            Fact::KillRequested { .. }
+            Fact::RestartRequested { .. }
+            | Fact::RestartPerformed { .. }
+            | Fact::RestartFailed { .. }
+            | Fact::ActOverdue { .. }
+            | Fact::CleanupFailed { .. }
+            | Fact::KillRequested { .. }
             | Fact::KillPerformed { .. }
             | Fact::KillFailed { .. }
             | Fact::Stopping { .. }
@@ -416,6 +463,18 @@ impl World {
     fn book_dispatch(&mut self, node: &NodeId, attempt: u32, intent: &IntentId) {
         let ix = self.names.node(node).unwrap();
         assert!(!self.passed.contains(&ix), "{node} passed and runs again");
+        if let Some(job) = self.living.get(&ix) {
+            // It is taken over; nothing of it is begun.
+            assert!(self.starting, "{node} is started while it lives as {job}");
+            self.inside.insert(intent.clone(), ix);
+            // The lane that it is in is prepared at its next use.
+            self.early_open = false;
+            if let Some(lane) = self.graph.node(ix).lane {
+                self.made_lanes.insert(lane);
+                self.overlaid_lanes.insert(lane);
+            }
+            return;
+        }
         // Only the first dispatch waits for the lanes; one that goes stale later is its own affair.
         assert!(!self.early_open || self.preparing.is_empty(), "{node} before the lanes were ready");
         self.early_open = false;
@@ -454,6 +513,11 @@ impl World {
                 self.ended_acts.insert(intent);
             }
             Action::Arm { timer, .. } => self.owed.push(Owed::Timer(timer)),
+            Action::Adopt { intent, node, job, .. } => {
+                assert_eq!(self.living.remove(&node), Some(job), "{intent} takes over what does not live");
+                self.owed.push(Owed::Exit(intent));
+            }
+            Action::AskSupervisor => {}
             Action::Settled => self.settled = true,
         }
     }
@@ -467,18 +531,7 @@ impl World {
             Owed::Acquire(intent) if trouble && self.dice.percent(30) => {
                 Event::NotAcquired { intent, fault: Fault::new(FaultClass::WorktreeAcquireFailed, "sim") }
             }
-            Owed::Acquire(intent) => Event::Acquired {
-                intent,
-                lane: AcquiredLane {
-                    how: "created".into(),
-                    path: "/lane".into(),
-                    branch: "omg/r/l".into(),
-                    base: CommitId::from("0"),
-                    branch_made: true,
-                    git_dir: "/lane/.git".into(),
-                    set_aside: None,
-                },
-            },
+            Owed::Acquire(intent) => Event::Acquired { intent, lane: acquired() },
             Owed::Overlay(intent) if trouble && self.dice.percent(30) => {
                 Event::NotOverlaid { intent, fault: Fault::new(FaultClass::OverlayFailed, "sim") }
             }
@@ -582,9 +635,14 @@ impl World {
                     let event =
                         Event::Exited { intent: intent.clone(), exit: exit.clone(), leftovers: Vec::new() };
                     self.stragglers.push(event);
-                    if self.dice.percent(50) {
+                    let node = self.inside[&intent];
+                    let NodePhase::InFlight(flight) = &self.state.node(node).phase else { continue };
+                    let job = flight.job.clone();
+                    if self.dice.percent(30) {
+                        self.living.insert(node, job);
+                    } else if self.dice.percent(50) {
                         let ended_by_us = self.dice.percent(50);
-                        exits.push((intent, Exit { ended_by_us, ..exit }));
+                        exits.push((job, Exit { ended_by_us, ..exit }));
                     }
                 }
                 Owed::Overlay(intent) => {
@@ -607,9 +665,15 @@ impl World {
                 Owed::Dispatch(intent, _) => {
                     self.stragglers.push(Event::Started { intent, pid: 1, start_time: 1 });
                 }
-                Owed::Acquire(intent) => self
-                    .stragglers
-                    .push(Event::NotAcquired { intent, fault: Fault::new(FaultClass::Unknown, "late") }),
+                Owed::Acquire(intent) => {
+                    if let Some(Act::Acquire(lane)) = self.state.live.acts.get(&intent) {
+                        let whole = LaneSeen::Whole(Box::new(acquired()));
+                        let seen = [LaneSeen::Nothing, LaneSeen::BranchOnly, LaneSeen::Half, whole];
+                        self.half_made.insert(*lane, seen[self.dice.below(seen.len())].clone());
+                    }
+                    let fault = Fault::new(FaultClass::Unknown, "late");
+                    self.stragglers.push(Event::NotAcquired { intent, fault });
+                }
                 Owed::Verify(intent) => self.stragglers.push(Event::Verified {
                     intent,
                     outcome: VerifyOutcome::Exited { code: Some(0), output_matches: true },
@@ -622,7 +686,37 @@ impl World {
         exits
     }
 
+    /// Returns what the world shows of each act that is open.
+    fn look(&self, exits: &[(IntentId, Exit)]) -> Vec<(IntentId, OpenAct, Seen)> {
+        let seen = |act: OpenAct| match act {
+            OpenAct::Acquire(lane) => {
+                Seen::Lane(self.half_made.get(&lane).cloned().unwrap_or(LaneSeen::Nothing))
+            }
+            OpenAct::Overlay(_) => Seen::Ledger(None),
+            OpenAct::Provision(_) => Seen::Installation { marked: true },
+            OpenAct::Kill(node) => {
+                Seen::Survivors(self.living.get(&node).map(|_| "1 x".into()).into_iter().collect())
+            }
+            OpenAct::Dispatch(node) => Seen::Process(self.process(node, exits)),
+            OpenAct::Cleanup(_) => Seen::Lane(LaneSeen::Nothing),
+            OpenAct::Restart => Seen::Runner,
+        };
+        self.state.open.iter().map(|(intent, act)| (intent.clone(), *act, seen(*act))).collect()
+    }
+
+    fn process(&self, node: NodeIx, exits: &[(IntentId, Exit)]) -> ProcessSeen {
+        if self.living.contains_key(&node) && mutant() != Some(Mutant::Guess) {
+            return ProcessSeen::Living { pid: 1, start_time: 1, elapsed_ms: 0 };
+        }
+        let NodePhase::InFlight(flight) = &self.state.node(node).phase else { return ProcessSeen::Gone };
+        match exits.iter().find(|(job, _)| *job == flight.job) {
+            Some((_, exit)) => ProcessSeen::Exited(exit.clone()),
+            None => ProcessSeen::Gone,
+        }
+    }
+
     fn start_leg(&mut self, exits: Vec<(IntentId, Exit)>) {
+        let seen = self.look(&exits);
         let when = self.dice.pick(&[ProvisionWhen::RunStart, ProvisionWhen::FirstUse]);
         let again = self.dice.percent(50);
         self.slots = 1 + self.dice.below(4) as u32;
@@ -634,6 +728,7 @@ impl World {
             false => Vec::new(),
         };
         let start = LegStart {
+            format: 1,
             leg: Leg(self.state.leg.0 + 1),
             generation: Generation(self.state.generation.0 + 1),
             concurrency: self.slots,
@@ -644,7 +739,7 @@ impl World {
             retry_blocked: again,
             unfit,
             learned: Vec::new(),
-            exits,
+            seen,
             pid: 1,
             build: "sim".into(),
         };
@@ -652,6 +747,12 @@ impl World {
         self.starting = true;
         self.feed(Event::LegStarted(Box::new(start)));
         self.starting = false;
+        self.half_made.clear();
+        assert!(self.living.is_empty(), "nobody looks after {:?}", self.living);
+        let generation = Some(self.state.generation);
+        let old: Vec<_> =
+            self.state.open.iter().filter(|(intent, _)| intent.generation() != generation).collect();
+        assert!(old.is_empty(), "left open: {old:?}");
     }
 
     /// Runs one leg; returns what a killed one left on disk.
@@ -661,6 +762,7 @@ impl World {
         for turn in 0..2000 {
             if self.settled {
                 assert_eq!(self.state.live.acts.len(), 0);
+                assert!(self.state.open.is_empty(), "settled with {:?} open", self.state.open);
                 for ix in self.graph.node_ixs() {
                     assert!(self.state.end_of(ix).is_some(), "{} has no ending", self.graph.node(ix).id);
                 }
@@ -710,6 +812,16 @@ fn run(seed: u64) {
     let mut exits = Vec::new();
     for _ in 0..4 {
         exits = world.leg(exits);
+    }
+}
+
+#[test]
+fn the_simulation_notices_what_is_taken_out() {
+    for taken_out in [Mutant::NoGenerationCheck, Mutant::Guess] {
+        MUTANT.set(Some(taken_out));
+        let noticed = (0..200).find(|seed| std::panic::catch_unwind(|| run(*seed)).is_err());
+        MUTANT.set(None);
+        assert!(noticed.is_some(), "nothing notices {taken_out:?}");
     }
 }
 

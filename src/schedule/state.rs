@@ -7,6 +7,7 @@ use super::fact::{Because, Cleanup, EndReason, EndState, Fact, RunStatus, StopRe
 use super::fault::{Exit, Fault, FaultClass};
 pub use super::names::Names;
 use super::resolver::{Next, Spent};
+use super::settling::{FOUND, OpenAct};
 use crate::graph::Graph;
 use crate::graph::model::{On, OnFail, ProvisionWhen};
 use crate::ids::{CommitId, Generation, IntentId, LaneIx, Leg, NodeId, NodeIx};
@@ -39,6 +40,8 @@ pub struct RunState {
     pub finished: Option<RunStatus>,
     /// Number of the next act of this generation.
     pub next_intent: u64,
+    /// Acts that were announced and have no receipt.
+    pub open: BTreeSet<(IntentId, OpenAct)>,
     /// What only the living leg knows.
     pub live: Live,
 }
@@ -115,6 +118,8 @@ pub enum NodePhase {
 pub struct Flight {
     /// The act.
     pub intent: IntentId,
+    /// The act by which its process was started: this one, or that of an earlier leg. Its job is named after it.
+    pub job: IntentId,
     /// Its attempt, from 1.
     pub attempt: u32,
     /// Whether its process was seen to run.
@@ -221,6 +226,7 @@ impl RunState {
             stop: None,
             finished: None,
             next_intent: 1,
+            open: BTreeSet::new(),
             live: Live::default(),
         }
     }
@@ -280,6 +286,7 @@ impl RunState {
                 self.minted(intent);
                 let record = &mut self.lanes[lane.at()];
                 record.phase = LanePhase::Acquiring(intent.clone());
+                self.open.insert((intent.clone(), OpenAct::Acquire(lane)));
                 self.live.acts.insert(intent.clone(), Act::Acquire(lane));
             }
             Fact::AcquirePerformed {
@@ -293,8 +300,11 @@ impl RunState {
                 set_aside,
                 how,
             } => {
-                let record = &mut self.lanes[names.lane(lane)?.at()];
-                (record.phase, record.overlaid) = (LanePhase::Bare, false);
+                let lane = names.lane(lane)?;
+                let record = &mut self.lanes[lane.at()];
+                // What a dead leg made is taken up by the living one before anything is done in it.
+                let phase = if how == FOUND { LanePhase::Pending } else { LanePhase::Bare };
+                (record.phase, record.overlaid) = (phase, false);
                 record.branch_made |= branch_made;
                 record.acquire_open = false;
                 record.branch_kept = false;
@@ -311,10 +321,11 @@ impl RunState {
                     base: base.clone(),
                     git_dir: git_dir.clone(),
                 });
-                self.live.acts.remove(intent);
+                self.closed(intent, OpenAct::Acquire(lane));
             }
             Fact::AcquireFailed { lane, intent, fault } => {
-                let record = &mut self.lanes[names.lane(lane)?.at()];
+                let lane = names.lane(lane)?;
+                let record = &mut self.lanes[lane.at()];
                 // A refusal comes before anything is made; any other failure may have left something.
                 record.acquire_open |=
                     !matches!(fault.class, FaultClass::LaneRefused | FaultClass::LaneBranchGone);
@@ -322,7 +333,7 @@ impl RunState {
                     FaultClass::Interrupted => LanePhase::Pending,
                     _ => LanePhase::Broken(fault.clone()),
                 };
-                self.live.acts.remove(intent);
+                self.closed(intent, OpenAct::Acquire(lane));
             }
             Fact::OverlayRequested { lane, intent, .. } => self.overlay_requested(names.lane(lane)?, intent),
             Fact::OverlayPerformed { lane, intent, .. } => self.overlay_performed(names.lane(lane)?, intent),
@@ -339,28 +350,32 @@ impl RunState {
                     Some(node) => Act::ProvisionFor(lane, names.node(node)?),
                     None => Act::Provision(lane),
                 };
+                self.open.insert((intent.clone(), OpenAct::Provision(lane)));
                 self.live.acts.insert(intent.clone(), act);
             }
             Fact::ProvisionStarted { lane, .. } => {
                 names.lane(lane)?;
             }
             Fact::ProvisionPerformed { lane, intent, receipt, .. } => {
-                let record = &mut self.lanes[names.lane(lane)?.at()];
+                let lane = names.lane(lane)?;
+                let record = &mut self.lanes[lane.at()];
                 record.phase = LanePhase::Ready;
                 record.failures = 0;
                 record.receipt = Some(receipt.clone());
                 record.out_of_sync = None;
-                self.live.acts.remove(intent);
+                self.closed(intent, OpenAct::Provision(lane));
             }
             Fact::ProvisionSkipped { lane, intent, .. } => {
-                let record = &mut self.lanes[names.lane(lane)?.at()];
+                let lane = names.lane(lane)?;
+                let record = &mut self.lanes[lane.at()];
                 record.phase = LanePhase::Ready;
                 record.failures = 0;
                 record.out_of_sync = None;
-                self.live.acts.remove(intent);
+                self.closed(intent, OpenAct::Provision(lane));
             }
             Fact::ProvisionFailed { lane, intent, again, fault, .. } => {
-                let record = &mut self.lanes[names.lane(lane)?.at()];
+                let lane = names.lane(lane)?;
+                let record = &mut self.lanes[lane.at()];
                 let node = match self.live.acts.get(intent) {
                     Some(Act::ProvisionFor(_, node)) => Some(*node),
                     Some(Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::Node(_)) | None => None,
@@ -375,7 +390,7 @@ impl RunState {
                     record.failures += 1;
                     record.phase = if *again { LanePhase::Bare } else { LanePhase::Broken(fault.clone()) };
                 }
-                self.live.acts.remove(intent);
+                self.closed(intent, OpenAct::Provision(lane));
             }
             Fact::ProvisionStale { lane, .. } => {
                 let record = &mut self.lanes[names.lane(lane)?.at()];
@@ -383,16 +398,27 @@ impl RunState {
                 record.failures = 0;
                 record.renewals += 1;
             }
-            Fact::DispatchRequested { node, attempt, intent, .. } => {
+            Fact::DispatchRequested { node, attempt, intent, job, .. } => {
                 let node = names.node(node)?;
                 self.minted(intent);
+                if let NodePhase::InFlight(before) = &self.nodes[node.at()].phase {
+                    self.open.remove(&(before.intent.clone(), OpenAct::Dispatch(node)));
+                }
                 self.nodes[node.at()].phase = NodePhase::InFlight(Flight {
                     intent: intent.clone(),
+                    job: job.as_ref().unwrap_or(intent).clone(),
                     attempt: *attempt,
                     delivered: false,
                     ending: None,
                 });
                 self.take_lane(graph, node);
+                if job.is_some()
+                    && let Some(lane) = graph.node(node).lane
+                {
+                    // Others wait until it has left; then it is looked at as in any other leg.
+                    self.lanes[lane.at()].phase = LanePhase::Bare;
+                }
+                self.open.insert((intent.clone(), OpenAct::Dispatch(node)));
                 self.live.ready.remove(&(Reverse(graph.rank(node)), node));
                 self.live.acts.insert(intent.clone(), Act::Node(node));
             }
@@ -450,22 +476,36 @@ impl RunState {
                 self.nodes[names.node(node)?.at()].because = because.clone();
             }
             Fact::KillRequested { node, intent, reason } => {
-                if let NodePhase::InFlight(flight) = &mut self.nodes[names.node(node)?.at()].phase
+                let node = names.node(node)?;
+                self.open.insert((intent.clone(), OpenAct::Kill(node)));
+                if let NodePhase::InFlight(flight) = &mut self.nodes[node.at()].phase
                     && flight.intent == *intent
                 {
                     flight.ending.get_or_insert(*reason);
                 }
             }
-            Fact::KillPerformed { node, .. } | Fact::KillFailed { node, .. } => {
-                names.node(node)?;
+            Fact::KillPerformed { node, intent } | Fact::KillFailed { node, intent, .. } => {
+                self.open.remove(&(intent.clone(), OpenAct::Kill(names.node(node)?)));
             }
             Fact::Stopping { reason } => self.stop = Some(*reason),
             Fact::CleanupRequested { lane, intent, .. } => {
-                names.lane(lane)?;
+                self.open.insert((intent.clone(), OpenAct::Cleanup(names.lane(lane)?)));
                 self.minted(intent);
             }
-            Fact::CleanupPerformed { lane, cleanup, .. } => {
-                let record = &mut self.lanes[names.lane(lane)?.at()];
+            Fact::CleanupFailed { lane, intent, .. } => {
+                self.open.remove(&(intent.clone(), OpenAct::Cleanup(names.lane(lane)?)));
+            }
+            Fact::RestartRequested { intent, .. } => {
+                self.open.insert((intent.clone(), OpenAct::Restart));
+            }
+            Fact::RestartPerformed { intent, .. } | Fact::RestartFailed { intent, .. } => {
+                self.open.remove(&(intent.clone(), OpenAct::Restart));
+            }
+            Fact::ActOverdue { .. } => {}
+            Fact::CleanupPerformed { lane, intent, cleanup } => {
+                let lane = names.lane(lane)?;
+                self.open.remove(&(intent.clone(), OpenAct::Cleanup(lane)));
+                let record = &mut self.lanes[lane.at()];
                 record.branch_kept = cleanup.branch == "kept";
                 if cleanup.branch == "deleted" {
                     record.branch_made = false;
@@ -534,6 +574,12 @@ impl RunState {
         }
     }
 
+    /// An act has its receipt.
+    pub(super) fn closed(&mut self, intent: &IntentId, act: OpenAct) {
+        self.open.remove(&(intent.clone(), act));
+        self.live.acts.remove(intent);
+    }
+
     fn take_lane(&mut self, graph: &Graph, node: NodeIx) {
         if let Some(lane) = graph.node(node).lane {
             let record = &mut self.lanes[lane.at()];
@@ -553,7 +599,7 @@ impl RunState {
                 crate::graph::model::Access::Read => record.readers = record.readers.saturating_sub(1),
             }
         }
-        self.live.acts.remove(intent);
+        self.closed(intent, OpenAct::Dispatch(node));
         self.live.exits.remove(intent);
         self.live.stale.remove(&node);
     }

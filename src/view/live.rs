@@ -125,6 +125,7 @@ impl Live {
             | Fact::ProvisionPerformed { lane, .. }
             | Fact::ProvisionFailed { lane, .. }
             | Fact::ProvisionSkipped { lane, .. }
+            | Fact::CleanupFailed { lane, .. }
             | Fact::CleanupPerformed { lane, .. } => {
                 self.lanes.remove(lane);
             }
@@ -164,6 +165,10 @@ impl Live {
             Fact::ProvisionStale { .. }
             | Fact::NodeStarted { .. }
             | Fact::NodeSkipped { .. }
+            | Fact::RestartRequested { .. }
+            | Fact::RestartPerformed { .. }
+            | Fact::RestartFailed { .. }
+            | Fact::ActOverdue { .. }
             | Fact::KillPerformed { .. }
             | Fact::KillFailed { .. } => {}
         }

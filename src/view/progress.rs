@@ -96,7 +96,20 @@ pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
             vec![format!("{node}: {}: {}", style.bad("could not be ended"), survivors.join(", "))]
         }
         Fact::CleanupPerformed { cleanup, .. } => cleanup.note.iter().cloned().collect(),
-        Fact::RunStarted { .. }
+        Fact::CleanupFailed { lane, reason, .. } => vec![format!("lane {lane}: not cleaned up: {reason}")],
+        Fact::DispatchRequested { node, job: Some(_), .. } => {
+            vec![format!("{node}: still running; taken over from the runner that died")]
+        }
+        Fact::RestartPerformed { pid, .. } => vec![format!("runner: started (pid {pid})")],
+        Fact::RestartFailed { reason, .. } => vec![format!("runner: {}: {reason}", style.bad("not started"))],
+        Fact::RestartRequested { reason, number, .. } if *number > 0 => {
+            vec![format!("runner: starting it again, time {number} in a row ({reason})")]
+        }
+        Fact::ActOverdue { act, of, after_ms, .. } => {
+            vec![format!("{of}: its {act} has no answer since {}", duration(*after_ms))]
+        }
+        Fact::RestartRequested { .. }
+        | Fact::RunStarted { .. }
         | Fact::DispatchRequested { .. }
         | Fact::DispatchFailed { .. }
         | Fact::AttemptFinished { .. }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::lane::LaneRequest;
 use super::{
     AcquireFault, Acquired, CommittedFile, Footprint, How, Installing, NotInLanes, Obstacle, Repository,
-    Room, Shared, TreeState, WorktreeError, Worktrees,
+    Room, Shared, Standing, TreeState, WorktreeError, Worktrees,
 };
 use crate::ids::{CommitId, LaneName};
 
@@ -85,6 +85,10 @@ impl Worktrees for FakeWorktrees {
 
     fn preflight(&self, _: &Repository, _: &[LaneRequest]) -> Result<Vec<Obstacle>, WorktreeError> {
         Ok(self.obstacles.clone())
+    }
+
+    fn standing(&self, _: &Repository, _: &LaneRequest) -> Standing {
+        Standing::Nothing
     }
 
     fn acquire(&self, repository: &Repository, lane: &LaneRequest) -> Result<Acquired, AcquireFault> {

@@ -15,6 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::fence::Fence;
 use crate::ids::CommitId;
 use crate::process::environment::Environment;
 use crate::process::spawn::{Input, ShortCommand, Stop, run};
@@ -128,6 +129,8 @@ pub struct Git {
     hooks: Environment,
     until: Option<Instant>,
     stop: Option<Stop>,
+    /// Asked before each command that changes something.
+    fence: Fence,
     /// Whether the lane's file system keeps executable bits; `true` until somebody has looked.
     executable_bits: bool,
 }
@@ -146,8 +149,20 @@ impl Git {
             hooks: environment.for_child(pass),
             until: None,
             stop: None,
+            fence: Fence::default(),
             executable_bits: true,
         }
+    }
+
+    /// Returns this with `fence` asked right before each command that is no look.
+    pub fn fenced(mut self, fence: Fence) -> Git {
+        self.fence = fence;
+        self
+    }
+
+    /// Asks the fence: for what changes a lane or a repository without git. Errors: the run was taken over.
+    pub fn allowed(&self) -> io::Result<()> {
+        self.fence.check().map_err(io::Error::other)
     }
 
     /// Returns this with every command ended where `stop` asks for it.
@@ -192,6 +207,7 @@ impl Git {
             stdin: Input::Nothing,
             until: self.until,
             stop: self.stop.clone(),
+            fence: Some(self.fence.clone()),
             executable_bits: self.executable_bits,
         };
         call.args(arguments)
@@ -213,6 +229,7 @@ impl Git {
             stdin: Input::Nothing,
             until: self.until,
             stop: self.stop.clone(),
+            fence: Some(self.fence.clone()),
             executable_bits: self.executable_bits,
         }
     }
@@ -238,6 +255,8 @@ pub struct Call {
     stdin: Input,
     until: Option<Instant>,
     stop: Option<Stop>,
+    /// `None` for a look.
+    fence: Option<Fence>,
     executable_bits: bool,
 }
 
@@ -271,7 +290,8 @@ impl Call {
 
     /// Returns this as a look: it takes no lock that it could do without, so it never makes
     /// another git fail, and fetches nothing that a partial clone lacks.
-    pub fn reading(self) -> Call {
+    pub fn reading(mut self) -> Call {
+        self.fence = None;
         self.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_NO_LAZY_FETCH", "1")
     }
 
@@ -346,6 +366,7 @@ impl Call {
                 },
                 until: self.until,
                 stop: self.stop.clone(),
+                fence: self.fence.clone(),
                 executable_bits: self.executable_bits,
             };
             match again.output() {
@@ -359,6 +380,9 @@ impl Call {
 
     /// Runs it and returns all it wrote: standard output and standard error.
     pub fn spoken(self) -> Result<(Vec<u8>, String), GitError> {
+        if let Some(fence) = &self.fence {
+            fence.check().map_err(|overtaken| GitError::NotStarted { detail: overtaken.to_string() })?;
+        }
         let left = self.until.map_or(COMMAND_TIME, |until| until.saturating_duration_since(Instant::now()));
         let outcome = run(ShortCommand {
             argv: self.argv,

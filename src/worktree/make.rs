@@ -20,7 +20,8 @@ use super::lock::{LaneLock, RepositoryLock};
 use super::observe::{self, Entry, Gaps, entry_for, gone_aside, lock_of, observe, set_aside};
 use super::rescue::{self, IndexCopy, Seat};
 use super::{
-    AcquireClass, AcquireFault, Acquired, How, Repository, WorktreeError, preflight, receipt, retire,
+    AcquireClass, AcquireFault, Acquired, How, Repository, Standing, WorktreeError, preflight, receipt,
+    retire,
 };
 use crate::ids::CommitId;
 use crate::process::table::worked_in;
@@ -84,6 +85,27 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
         }
     }
     Err(act.failed(format!("lane `{}` did not settle; another program works in its folder", request.lane)))
+}
+
+/// Returns how a lane stands, as the next acquire would find it. Changes nothing.
+pub fn standing(git: &Git, repository: &Repository, request: &LaneRequest) -> Standing {
+    match decide(&observe(git, repository, request), request) {
+        AcquirePlan::Create => Standing::Nothing,
+        AcquirePlan::Reattach { .. } => Standing::BranchOnly,
+        AcquirePlan::DropStale => Standing::EntryOnly,
+        AcquirePlan::Redo | AcquirePlan::Finish | AcquirePlan::RunHook => Standing::Half,
+        AcquirePlan::PutBack => Standing::Aside,
+        AcquirePlan::Refuse(fault) => Standing::Taken(fault.detail),
+        AcquirePlan::Reuse => {
+            let act = Act { git, repository, request };
+            let entry = entry_for(repository, &request.path).map_err(|error| act.io(&error));
+            let made = entry.and_then(|entry| {
+                let entry = entry.ok_or_else(|| act.failed("it is registered no more".into()))?;
+                act.acquired(&entry, How::Reused, act.made_branch()?)
+            });
+            made.map_or_else(|fault| Standing::Taken(fault.detail), Standing::Whole)
+        }
+    }
 }
 
 /// Unlocks a lane that is kept.
@@ -219,6 +241,7 @@ impl Act<'_> {
     /// Removes entries that a kill left before they named any worktree. They hold no more than our
     /// reason, and would be locked for ever.
     pub(super) fn clear_debris(&self) -> io::Result<()> {
+        self.git.allowed()?;
         for entry in observe::entries(self.repository)? {
             if entry.path.is_some() || lock_of(&entry, &self.request.run) != Lock::Ours {
                 continue;
@@ -238,6 +261,7 @@ impl Act<'_> {
 
     /// An empty folder at the path gives way to a rename (rename(2)).
     fn put_back(&self) -> io::Result<()> {
+        self.git.allowed()?;
         fs::rename(set_aside(&self.request.path)?, &self.request.path)
     }
 
@@ -280,6 +304,7 @@ impl Act<'_> {
 
     /// The folder first: killed in between, an entry without a folder is left, which is known.
     pub(super) fn redo(&self) -> io::Result<()> {
+        self.git.allowed()?;
         let entry = entry_for(self.repository, &self.request.path)?;
         fs::remove_file(self.request.path.join(".git"))?;
         fs::remove_dir(&self.request.path)?;

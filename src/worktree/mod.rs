@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::fence::Fence;
 use crate::ids::{CommitId, LaneName};
 use crate::process::environment::Environment;
 use crate::process::spawn::Stop;
@@ -317,6 +318,9 @@ pub trait Worktrees: overlay::LocalFiles {
     /// Durable on return as far as git's own files are.
     fn acquire(&self, repository: &Repository, lane: &LaneRequest) -> Result<Acquired, AcquireFault>;
 
+    /// Returns how a lane stands that an acquire or a cleanup may have left half-done. Changes nothing.
+    fn standing(&self, repository: &Repository, lane: &LaneRequest) -> Standing;
+
     /// Sets the tree of a lane aside whole, as `<lane>.old-<n>` with its HEAD detached, so that the
     /// next acquire makes a fresh one: where `anew` on a new branch at base, else on its branch as
     /// it is. Where the branch stays and `holds_work`, asked under the lane's lock, says that the tree
@@ -376,6 +380,25 @@ pub trait Worktrees: overlay::LocalFiles {
     fn release(&self, repository: &Repository, lane: &LaneRequest) -> Result<(), WorktreeError>;
 }
 
+/// How a lane stands, as the next acquire would find it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Neither tree nor branch.
+    Nothing,
+    /// Its branch without a tree.
+    BranchOnly,
+    /// An entry of git's without a tree.
+    EntryOnly,
+    /// A tree that is not complete, or that its hook never said yes to.
+    Half,
+    /// A tree that was set aside by a cleanup, and comes back.
+    Aside,
+    /// It is complete.
+    Whole(Acquired),
+    /// Something else is in its place, or it could not be read; in words.
+    Taken(String),
+}
+
 /// The real one: git's command line changes, git2 reads.
 #[derive(Clone, Debug)]
 pub struct GitWorktrees {
@@ -410,9 +433,18 @@ impl GitWorktrees {
         let git = Git::passing(environment, pass).stopped_by(stop.clone());
         GitWorktrees { git, stop, committed: Arc::default() }
     }
+
+    /// Returns this with `fence` asked right before each step that can't be taken back.
+    pub fn fenced(self, fence: Fence) -> GitWorktrees {
+        GitWorktrees { git: self.git.fenced(fence), ..self }
+    }
 }
 
 impl Worktrees for GitWorktrees {
+    fn standing(&self, repository: &Repository, lane: &LaneRequest) -> Standing {
+        make::standing(&self.git, repository, lane)
+    }
+
     fn discover(&self, from: &Path) -> Result<Repository, WorktreeError> {
         discover::discover(&self.git, from)
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     AcquireClass, AcquireFault, Acquired, CommittedFile, Footprint, Installing, LaneRequest, NotInLanes,
-    Obstacle, Repository, Room, Shared, TreeState, WorktreeError, Worktrees,
+    Obstacle, Repository, Room, Shared, Standing, TreeState, WorktreeError, Worktrees,
 };
 use crate::ids::CommitId;
 
@@ -36,6 +36,10 @@ impl Worktrees for RefusingWorktrees {
 
     fn preflight(&self, _: &Repository, _: &[LaneRequest]) -> Result<Vec<Obstacle>, WorktreeError> {
         Err(WorktreeError::Refused { call: "Worktrees::preflight" })
+    }
+
+    fn standing(&self, _: &Repository, lane: &LaneRequest) -> Standing {
+        Standing::Taken(format!("bug: lane `{}` was looked at, and nothing stands behind it", lane.lane))
     }
 
     fn acquire(&self, _: &Repository, _: &LaneRequest) -> Result<Acquired, AcquireFault> {

@@ -250,6 +250,7 @@ impl Act<'_> {
         let written = write_anew(&entry.git_dir.join(ON_ITS_WAY), number.to_string().as_bytes());
         written.map_err(|error| self.failed(&error.to_string()))?;
         let old = old_path(self.request, number);
+        self.git.allowed().map_err(|overtaken| self.failed(&overtaken.to_string()))?;
         move_to(path, &old).map_err(|error| self.failed(&error.to_string()))
     }
 

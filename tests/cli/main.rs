@@ -7,6 +7,7 @@
 
 mod commands;
 mod completions;
+mod detached;
 mod doctor;
 mod explain;
 mod faults;

@@ -229,3 +229,69 @@ fn the_lock_names_its_holder_and_the_generation_grows() {
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(world.run_dir()).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o700);
 }
+
+#[test]
+fn who_is_overtaken_stops_and_writes_nothing_more() {
+    let world = World::bare();
+    let graph = "name: g\nnodes:\n- {id: a, run: 'touch began; while [ ! -e go ]; do sleep 0.05; done; echo done >> done'}\n\
+        - {id: b, run: 'echo b >> done', depends_on: [a]}\n";
+    let mut first = world.start(&["run", &world.graph(graph), "--run-id", "r1"]);
+    world.wait_file(&world.repo().join("began"));
+    // As who deletes the lock and takes the run would leave it.
+    let lock = world.run_dir().join("run.lock");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::write(&lock, "1 1 7 2 leg\n").unwrap();
+    let before = std::fs::read(world.run_dir().join("events.jsonl")).unwrap();
+    world.write("go", "");
+    assert_eq!(first.wait().unwrap().code(), Some(5));
+    assert!(
+        stderr(&world).contains("another process has taken the run over (generation 7"),
+        "{}",
+        stderr(&world)
+    );
+    assert_eq!(std::fs::read(world.run_dir().join("events.jsonl")).unwrap(), before);
+    std::fs::remove_file(&lock).unwrap();
+    // Its exit is on disk, and counts.
+    world.omg(&["resume", "r1"]).expect(0);
+    assert_eq!(std::fs::read_to_string(world.repo().join("done")).unwrap(), "done\nb\n");
+}
+
+#[test]
+fn a_lock_file_that_names_a_living_stranger_stops_nobody() {
+    let world = World::bare();
+    world.run("name: g\nnodes:\n- {id: a, run: 'exit 1'}\n").expect(1);
+    std::fs::write(world.run_dir().join("run.lock"), format!("{} 0 1 1 leg\n", std::process::id())).unwrap();
+    world.omg(&["resume", "r1", "--retry-failed"]).expect(1);
+    assert_eq!(world.show()["legs"], 2);
+}
+
+#[test]
+fn a_changed_line_of_the_journal_is_named_also_where_it_is_the_last() {
+    let world = World::bare();
+    world.run("name: g\nnodes:\n- {id: a, run: 'exit 1'}\n").expect(1);
+    let path = world.run_dir().join("events.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let last = text.lines().count();
+    std::fs::write(&path, text.replace("\"status\":\"failed\"", "\"status\":\"passed\"")).unwrap();
+    let told = world.omg(&["resume", "r1", "--retry-failed"]).expect(3).stderr;
+    assert!(told.contains(&format!("events.jsonl, line {last}: its checksum does not hold")), "{told}");
+    std::fs::write(&path, &text[..text.len() - 9]).unwrap();
+    world.omg(&["resume", "r1", "--retry-failed"]).expect(1);
+    let torn = std::fs::read_to_string(world.run_dir().join("events.torn")).unwrap();
+    assert!(torn.contains("run.finished"), "{torn}");
+}
+
+#[test]
+fn a_run_of_a_newer_omg_is_refused_by_name() {
+    let world = World::bare();
+    world.run("name: g\nnodes:\n- {id: a, run: 'exit 1'}\n").expect(1);
+    let path = world.run_dir().join("run.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replacen("\"schema\":1", "\"schema\":9", 1)).unwrap();
+    let told = world.omg(&["resume", "r1"]).expect(3).stderr;
+    assert!(told.contains("a newer omg made this run, in shape 9"), "{told}");
+}
+
+fn stderr(world: &World) -> String {
+    std::fs::read_to_string(world.path().join("stderr")).unwrap()
+}

@@ -6,6 +6,7 @@ use super::survey::{Known, Place, Surveyor, first};
 use crate::api::leg::mask;
 use crate::api::{Complaint, Refusal};
 use crate::cleanup::{GitSweeper, Policy, SweepRequest, TreeFate};
+use crate::fence::Fence;
 use crate::ids::{IntentId, LaneIx, Leg, RunId};
 use crate::journal::store::Journal;
 use crate::journal::{Record, RunDir};
@@ -29,6 +30,8 @@ pub struct Held<'a> {
     /// What it had left running, and what was ended.
     pub ended: Vec<String>,
     claim: leg::Claim,
+    /// Asked right before each step that can't be taken back.
+    pub fence: Fence,
     journal: Journal,
     next: u64,
 }
@@ -57,14 +60,16 @@ impl<'a> Held<'a> {
         // The last leg may have written until it was gone.
         let known = surveyor.known(dir).map_err(NotHeld::Unusable)?;
         let generation = claim.generation;
+        let fence = claim.fence(dir).map_err(unusable)?;
         // It is no leg of its own: it runs nothing.
         let (journal, _) = Journal::open(
             &dir.events(),
             |records| (leg::last_leg(records).max(Leg(1)), generation),
             mask(settings, &known.file),
+            fence.clone(),
         )
         .map_err(|error| unusable(error.into()))?;
-        Ok(Held { settings, dir: dir.clone(), known, ended, claim, journal, next: 1 })
+        Ok(Held { settings, dir: dir.clone(), known, ended, claim, fence, journal, next: 1 })
     }
 
     /// Gives `lanes` their verdict, and returns it. `policy`: what happens to work; by default what the graph
@@ -90,7 +95,8 @@ impl<'a> Held<'a> {
         });
         self.append(requested.collect())?;
         let environment = of_git(&self.settings.environment, &self.known.file.run_id, &self.dir);
-        let (worktrees, sweeper) = (GitWorktrees::new(&environment), GitSweeper::new(&environment));
+        let worktrees = GitWorktrees::new(&environment).fenced(self.fence.clone());
+        let sweeper = GitSweeper::new(&environment).fenced(self.fence.clone());
         let mut tidied = Vec::new();
         for (lane, request, intent) in announced {
             let entry = worktrees.tidy(&repository, &lane_request(&self.known.state, lane, &request));

@@ -165,12 +165,15 @@ impl<'a> Surveyor<'a> {
 
     /// Returns what is known of a run that nobody holds. Errors: its files can't be used.
     pub fn known(&self, dir: &RunDir) -> Result<Known, Complaint> {
-        let unusable = |error: RunError| Complaint {
-            message: error.to_string(),
-            hint: Some(format!(
-                "nothing of it was touched: mend that file, or put it back; what the run has is in {}",
-                dir.root().display()
-            )),
+        let unusable = |error: RunError| match error {
+            RunError::Newer { .. } => first(error.into()),
+            error => Complaint {
+                message: error.to_string(),
+                hint: Some(format!(
+                    "nothing of it was touched: mend that file, or put it back; what the run has is in {}",
+                    dir.root().display()
+                )),
+            },
         };
         let file = leg::load(dir).map_err(unusable)?;
         let records = store::read(&dir.events()).map_err(RunError::from).map_err(unusable)?;

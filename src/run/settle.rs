@@ -1,0 +1,134 @@
+//! What is seen of acts that a dead leg left open. `schedule::settling` says what follows from it.
+#![expect(clippy::disallowed_methods, reason = "reads how jobs ended")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+
+use super::perform::{Stage, exit_of, result_matches};
+use crate::graph::Graph;
+use crate::ids::{IntentId, LaneIx, NodeIx};
+use crate::journal::RunDir;
+use crate::process::protocol::JobExit;
+use crate::process::table;
+use crate::provision::mark;
+use crate::schedule::event::AcquiredLane;
+use crate::schedule::fault::Exit;
+use crate::schedule::settling::{LaneSeen, OpenAct, ProcessSeen, Seen};
+use crate::schedule::state::{NodePhase, RunState};
+use crate::worktree::Standing;
+
+/// What is seen of one open act.
+pub type SeenAct = (IntentId, OpenAct, Seen);
+
+impl Stage {
+    /// Looks at what each open act left, before anything else is done. Changes nothing.
+    pub async fn look_at_open(&self, state: &RunState) -> Vec<SeenAct> {
+        let exits = if state.open.is_empty() { BTreeMap::new() } else { exits(&self.dir) };
+        let mut seen = Vec::new();
+        for (intent, act) in &state.open {
+            let of_act = match *act {
+                OpenAct::Acquire(lane) | OpenAct::Cleanup(lane) => self.see_lane(state, lane).await,
+                OpenAct::Overlay(lane) => {
+                    match super::overlay::copies(&self.dir, &self.graph().lane(lane).name) {
+                        Ok(copies) if copies.is_empty() => Seen::Ledger(None),
+                        Ok(copies) => Seen::Ledger(Some(copies.len())),
+                        Err(error) => Seen::Unread(error.to_string()),
+                    }
+                }
+                OpenAct::Provision(lane) => Seen::Installation {
+                    marked: mark::find(&self.dir.lane(&self.graph().lane(lane).name)).is_some(),
+                },
+                OpenAct::Dispatch(node) => Seen::Process(self.see_process(state, node, &exits)),
+                OpenAct::Kill(node) => Seen::Survivors(self.survivors(state, node)),
+                OpenAct::Restart => Seen::Runner,
+            };
+            seen.push((intent.clone(), *act, of_act));
+        }
+        seen
+    }
+
+    async fn see_lane(&self, state: &RunState, lane: LaneIx) -> Seen {
+        let Some(mut request) = self.lane_request(lane, state.lane(lane)) else {
+            return Seen::Unread("there is no repository".into());
+        };
+        let Some(repository) = self.repository.clone() else {
+            return Seen::Unread("there is no repository".into());
+        };
+        request.history.acquire_open = true;
+        let worktrees = Arc::clone(&self.seams.worktrees);
+        let (branch, base) = (request.branch.clone(), request.base.clone());
+        let standing = tokio::task::spawn_blocking(move || worktrees.standing(&repository, &request)).await;
+        Seen::Lane(match standing {
+            Ok(Standing::Nothing) => LaneSeen::Nothing,
+            Ok(Standing::BranchOnly) => LaneSeen::BranchOnly,
+            Ok(Standing::EntryOnly) => LaneSeen::EntryOnly,
+            Ok(Standing::Half) => LaneSeen::Half,
+            Ok(Standing::Aside) => LaneSeen::Aside,
+            Ok(Standing::Whole(made)) => LaneSeen::Whole(Box::new(AcquiredLane {
+                how: String::new(),
+                path: made.path,
+                branch,
+                base,
+                branch_made: made.branch_made,
+                git_dir: made.git_dir,
+                set_aside: None,
+            })),
+            Ok(Standing::Taken(words)) => LaneSeen::Taken(words),
+            Err(error) => return Seen::Unread(error.to_string()),
+        })
+    }
+
+    /// A job that lives under its supervisor counts before an exit on disk: it ended since, and says so itself.
+    fn see_process(
+        &self,
+        state: &RunState,
+        node: NodeIx,
+        exits: &BTreeMap<IntentId, JobExit>,
+    ) -> ProcessSeen {
+        let Some(job) = job_of(state, node) else { return ProcessSeen::Gone };
+        let inherited = self.seams.spawner.inherited();
+        if let Some(living) = inherited.into_iter().find(|living| living.job == job.as_str()) {
+            return ProcessSeen::Living {
+                pid: living.pid,
+                start_time: living.start_time,
+                elapsed_ms: living.elapsed_ms,
+            };
+        }
+        match exits.get(job) {
+            Some(exit) => ProcessSeen::Exited(judged(self.graph(), &self.dir, node, exit)),
+            None => ProcessSeen::Gone,
+        }
+    }
+
+    fn survivors(&self, state: &RunState, node: NodeIx) -> Vec<String> {
+        let Some(job) = job_of(state, node) else { return Vec::new() };
+        let is_of_job = |process: &table::Process| {
+            table::variable(process.pid, "OMG_JOB").is_some_and(|name| name == job.as_str().as_bytes())
+        };
+        let rest = table::marked(self.dir.root()).into_iter().filter(is_of_job);
+        rest.map(|process| format!("{} {}", process.pid, process.name)).collect()
+    }
+}
+
+fn job_of(state: &RunState, node: NodeIx) -> Option<&IntentId> {
+    match &state.node(node).phase {
+        NodePhase::InFlight(flight) => Some(&flight.job),
+        NodePhase::Waiting | NodePhase::Over(_) => None,
+    }
+}
+
+fn judged(graph: &Graph, dir: &RunDir, node: NodeIx, exit: &JobExit) -> Exit {
+    exit_of(exit, result_matches(graph, node, &dir.result(&graph.node(node).id)), None)
+}
+
+/// Returns how jobs ended, as their supervisors wrote it. A line that was torn by a kill says nothing: its job is
+/// then one without an exit.
+fn exits(dir: &RunDir) -> BTreeMap<IntentId, JobExit> {
+    let lines = fs::read(dir.exits()).unwrap_or_default();
+    lines
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice::<JobExit>(line).ok())
+        .map(|exit| (IntentId::from(exit.job.as_str()), exit))
+        .collect()
+}
