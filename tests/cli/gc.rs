@@ -542,3 +542,38 @@ fn a_removal_that_was_cut_is_brought_to_its_end() {
     assert!(!Path::new(&runs.join(".gone-r1")).exists());
     assert_eq!(world.omg(&["runs", "--json"]).expect(0).stdout.trim(), "[]");
 }
+
+/// Ends a detached run when the test is over, also where it fails.
+struct Cancelled<'a>(&'a World);
+
+impl Drop for Cancelled<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.command(env!("CARGO_BIN_EXE_omg")).args(["cancel", "r1"]).output();
+    }
+}
+
+#[test]
+fn a_detached_run_between_two_runners_lives() {
+    let world = World::new();
+    let go = world.path().join("go");
+    let graph = world.graph(&format!(
+        "name: x\nnodes: [{{id: a, worktree: l, run: 'echo begins >> ../ran; while ! test -e {}; do sleep 0.05; done'}}]\n",
+        go.display()
+    ));
+    world.omg(&["run", &graph, "--run-id", "r1", "--detach"]).expect(0);
+    let _run = Cancelled(&world);
+    world.wait_started("a");
+    let holder = fs::read_to_string(world.run_dir().join("run.lock")).unwrap();
+    let runner = holder.split_whitespace().next().and_then(|pid| pid.parse().ok()).unwrap();
+    let runner = rustix::process::Pid::from_raw(runner).unwrap();
+    rustix::process::kill_process(runner, Signal::KILL).unwrap();
+    world.wait_for("a new runner", || {
+        let (report, ended) = gc_json(&world, &["--older-than", "0s"]);
+        assert_eq!((ended.code, run_of(&report, "r1")["outcome"].as_str()), (Some(0), Some("held")));
+        world.events_named("restart.performed").len() == 2
+    });
+    fs::write(go, "").unwrap();
+    world.omg(&["watch", "r1"]).expect(0);
+    assert_eq!(fs::read_to_string(world.run_dir().join("worktrees/ran")).unwrap(), "begins\n");
+    assert!(!world.events().iter().any(|event| event["reason"] == "gc"));
+}
