@@ -188,6 +188,32 @@ fn an_entry_of_ours_whose_folder_is_gone_is_dropped_and_what_it_held_has_a_ref()
 }
 
 #[test]
+fn a_lane_that_was_moved_and_repaired_is_the_users() {
+    let world = World::new();
+    world.run("name: x\nnodes: [{id: a, worktree: l, run: 'echo x > u'}]\n").expect(0);
+    let moved = world.path().join("mine");
+    fs::rename(world.lane("l"), &moved).unwrap();
+    world.git(&format!("worktree repair {}", moved.display()));
+    let before = world.git("worktree list --porcelain; git for-each-ref");
+    assert!(before.contains("/mine") && !before.contains("prunable"), "{before}");
+    world.omg(&["gc"]).expect(0);
+    assert_eq!(world.git("worktree list --porcelain; git for-each-ref"), before);
+    assert_eq!(fs::read_to_string(moved.join("u")).unwrap(), "x\n");
+}
+
+#[test]
+fn an_entry_with_an_operation_under_way_stays() {
+    let world = World::new();
+    world.run("name: x\nnodes: [{id: a, worktree: l, run: 'echo x > u'}]\n").expect(0);
+    fs::write(world.repo().join(".git/worktrees/l/MERGE_HEAD"), world.git("rev-parse HEAD")).unwrap();
+    fs::remove_dir_all(world.lane("l")).unwrap();
+    let ended = world.omg(&["gc"]).expect(0);
+    assert!(ended.stdout.contains("stays: ") && ended.stdout.contains("MERGE_HEAD"), "{}", ended.stdout);
+    assert!(world.repo().join(".git/worktrees/l").exists());
+    assert!(world.branches().contains(&"omg/r1/l".to_string()));
+}
+
+#[test]
 fn what_can_not_be_read_is_named_and_not_touched() {
     for (damage, words) in [
         ("echo '{' > run.json", "run.json"),
