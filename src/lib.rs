@@ -7,6 +7,7 @@ compile_error!("omg runs on Linux, and builds on macOS; there is no Windows vers
 pub mod api;
 pub mod cleanup;
 pub mod cli;
+pub mod failpoint;
 pub mod fence;
 pub mod graph;
 pub mod ids;

@@ -18,6 +18,7 @@ use super::save::save;
 use super::verdict::{Branch, Folder, Permit, Reason, Terms, Tip, Tree, Verdict, decide};
 use super::withhold::as_they_are;
 use super::{BranchFate, CleanupOutcome, SweepRequest};
+use crate::failpoint::{self, Point};
 use crate::worktree::lane::{Lock, lock_reason};
 use crate::worktree::{
     Entry, Git, LaneLock, Repository, RepositoryLock, branch_tip, checked_out_at, entry_for, gone_aside,
@@ -357,6 +358,13 @@ impl Sweep<'_> {
 /// Deletes a tree, such as one that was judged twice. Folders that forbid writing are opened first: tools make
 /// such (Go's module cache). Links are not followed.
 pub fn delete(tree: &Path) -> io::Result<()> {
+    failpoint::at(Point::DeleteBefore);
+    let deleted = delete_whole(tree);
+    failpoint::at(Point::DeleteAfter);
+    deleted
+}
+
+fn delete_whole(tree: &Path) -> io::Result<()> {
     match fs::remove_dir_all(tree) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::mask::Mask;
 use super::record::{Parsed, parse, sealed};
 use super::{JournalError, Record, Store};
+use crate::failpoint::{self, Point};
 use crate::fence::Fence;
 use crate::ids::{Generation, Leg};
 use crate::schedule::Fact;
@@ -46,8 +47,14 @@ struct FileStore(File);
 
 impl Store for FileStore {
     fn append(&mut self, lines: &[u8], durable: bool) -> io::Result<()> {
+        failpoint::at(Point::JournalBefore);
         self.0.write_all(lines)?;
-        if durable { self.0.sync_data() } else { Ok(()) }
+        failpoint::at(Point::JournalWritten);
+        if durable {
+            self.0.sync_data()?;
+            failpoint::at(Point::JournalSynced);
+        }
+        Ok(())
     }
 }
 
@@ -98,6 +105,22 @@ impl Journal {
             Journal { path: path.into(), store, next, synced, leg, generation, mask, fence, poisoned: false },
             parsed.records,
         ))
+    }
+
+    /// Returns an empty journal over another store.
+    #[cfg(test)]
+    pub(crate) fn over(store: Box<dyn Store>, leg: Leg, generation: Generation) -> Journal {
+        Journal {
+            path: "events.jsonl".into(),
+            store,
+            next: 1,
+            synced: 0,
+            leg,
+            generation,
+            mask: Mask::default(),
+            fence: Fence::default(),
+            poisoned: false,
+        }
     }
 
     /// Appends facts as one batch and returns their records with their lines, secrets masked. Durable on
@@ -270,5 +293,39 @@ mod tests {
             journal.append(facts.to_vec(), Timestamp::UNIX_EPOCH),
             Err(JournalError::Poisoned { .. })
         ));
+    }
+
+    /// What two holders leave who do not heed each other's lock; `fenced` says whether they heed the generation.
+    fn two_holders(fenced: bool) -> (Result<Vec<Line>, JournalError>, Result<Vec<Record>, JournalError>) {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, lock) = (folder.path().join("events.jsonl"), folder.path().join("run.lock"));
+        let hold = |generation: u64| {
+            let _ = fs::remove_file(&lock);
+            fs::write(&lock, format!("1 1 {generation} 1 leg\n")).unwrap();
+            let fence = match fenced {
+                true => Fence::of(&lock, File::open(&lock).unwrap(), Generation(generation)),
+                false => Fence::default(),
+            };
+            let leg = |_: &[Record]| (Leg(generation as u32), Generation(generation));
+            Journal::open(&path, leg, Mask::default(), fence).unwrap().0
+        };
+        let facts = || vec![Fact::Stopping { reason: StopReason::Cancel }];
+        let mut older = hold(1);
+        older.append(facts(), Timestamp::UNIX_EPOCH).unwrap();
+        let mut newer = hold(2);
+        newer.append(facts(), Timestamp::UNIX_EPOCH).unwrap();
+        let late = older.append(facts(), Timestamp::UNIX_EPOCH);
+        newer.append(facts(), Timestamp::UNIX_EPOCH).unwrap();
+        (late, read(&path))
+    }
+
+    #[test]
+    fn an_older_holder_writes_nothing_and_where_the_check_is_taken_out_the_journal_tells() {
+        let (late, records) = two_holders(true);
+        assert!(matches!(late, Err(JournalError::Overtaken(_))));
+        assert_eq!(records.unwrap().len(), 3);
+        let (late, records) = two_holders(false);
+        assert!(late.is_ok());
+        assert!(matches!(records, Err(JournalError::Damaged { line: 3, .. })));
     }
 }

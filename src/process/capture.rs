@@ -9,6 +9,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use crate::failpoint::{self, Point};
+
 /// Bytes of standard output that a result keeps (DESIGN.md section 2): 1 MiB.
 pub const RESULT_MAX: u64 = 1 << 20;
 
@@ -167,7 +169,9 @@ impl Tail {
         }
         self.file.set_len(result.len() as u64)?;
         self.file.sync_data()?;
+        failpoint::at(Point::ResultSynced);
         fs::rename(&self.draft, place)?;
+        failpoint::at(Point::ResultNamed);
         match place.parent() {
             Some(folder) => File::open(folder)?.sync_all(),
             None => Ok(()),

@@ -19,6 +19,7 @@ use super::pauses::Pauses;
 use super::protocol::{self, Difference, Hello, Inherited, JobSpec, Reply, Request};
 use super::survivors::signal_one;
 use super::{Job, JobEnd, JobStart, Spawner, spawn, table};
+use crate::failpoint::{self, Point};
 use crate::fence::Fence;
 
 /// How long a supervisor has for knowing a runner.
@@ -118,6 +119,7 @@ impl Supervisor {
     ) -> io::Result<Supervisor> {
         let ours = stream;
         let start_time = table::start_time(pid).unwrap_or(0);
+        failpoint::counterpart(pid);
         ours.set_nonblocking(true)?;
         let (read, mut write) = UnixStream::from_std(ours)?.into_split();
         let (requests, mut to_write) = mpsc::unbounded_channel::<Request>();
@@ -214,6 +216,7 @@ impl Spawner for Supervisor {
             waiting.ended.insert(spec.job.clone(), tell_ended);
             drop(waiting);
             let environment = Difference::between(&self.environment, &spec.environment);
+            failpoint::at(Point::JobAsked);
             let _ = self.requests.send(Request::Start { spec: Box::new(spec), environment });
         }
         Job { started, ended }

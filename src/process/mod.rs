@@ -8,6 +8,7 @@ pub mod direct;
 pub mod dispositions;
 pub mod environment;
 pub mod fake;
+mod keeping;
 mod launch;
 mod output;
 pub mod pauses;

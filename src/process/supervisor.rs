@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,10 +23,11 @@ use super::capture::{Capture, Written};
 use super::environment::Environment;
 use super::launch::launch;
 use super::output::{Output, write_output};
-use super::protocol::{self, Hello, Inherited, JobExit, JobSpec, Reply, Request};
-use super::runner::{self, HELLO_WAIT, Keeper, Standing};
+use super::protocol::{self, JobExit, JobSpec, Reply, Request};
+use super::runner::{Keeper, Standing};
 use super::survivors::signal_one;
 use super::{direct, spawn, table};
+use crate::failpoint::{self, Point};
 
 /// How long what a job left running has to end by itself: git's background maintenance, for one, is
 /// on its way out when the git that started it ends.
@@ -58,6 +58,7 @@ pub fn supervise(run_dir: &Path, lifeline: OwnedFd, environment: Environment) ->
     runtime.block_on(async {
         let stream = StdStream::from(lifeline);
         stream.set_nonblocking(true)?;
+        failpoint::counterpart(rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid() as u32));
         let mut supervisor = Supervisor::unconnected(run_dir, environment);
         supervisor.connect(UnixStream::from_std(stream)?);
         supervisor.run().await
@@ -95,12 +96,12 @@ fn mark_alive(run_dir: &Path) -> io::Result<File> {
 }
 
 /// A job in progress.
-struct Job {
-    spec: JobSpec,
-    leader: u32,
+pub(super) struct Job {
+    pub(super) spec: JobSpec,
+    pub(super) leader: u32,
     /// The leader's start time, clock ticks since boot.
-    start_time: u64,
-    since: Instant,
+    pub(super) start_time: u64,
+    pub(super) since: Instant,
     /// Whether the leader is the program itself where a shell was asked for.
     direct: bool,
     exit: JobExit,
@@ -120,36 +121,36 @@ struct Job {
     written: bool,
 }
 
-struct Supervisor {
+pub(super) struct Supervisor {
     /// Our own, against which those of jobs are told.
-    environment: Environment,
-    jobs: BTreeMap<String, Job>,
+    pub(super) environment: Environment,
+    pub(super) jobs: BTreeMap<String, Job>,
     /// Jobs that wait for another's end: the system has no more files or processes for us until then.
-    waiting: VecDeque<JobSpec>,
+    pub(super) waiting: VecDeque<JobSpec>,
     /// Where programs are looked for.
-    disk: spawn::Disk,
+    pub(super) disk: spawn::Disk,
     /// The files that exits are added to.
-    records: BTreeMap<PathBuf, File>,
+    pub(super) records: BTreeMap<PathBuf, File>,
     /// Whose each process is, by id and start time, as seen while it still descended from a leader.
-    owners: BTreeMap<(u32, u64), String>,
+    pub(super) owners: BTreeMap<(u32, u64), String>,
     /// When the process table is looked at next, to keep `owners`.
-    look_at: Instant,
-    replies: mpsc::UnboundedSender<Reply>,
-    outputs: mpsc::UnboundedSender<Output>,
-    from_outputs: mpsc::UnboundedReceiver<Output>,
+    pub(super) look_at: Instant,
+    pub(super) replies: mpsc::UnboundedSender<Reply>,
+    pub(super) outputs: mpsc::UnboundedSender<Output>,
+    pub(super) from_outputs: mpsc::UnboundedReceiver<Output>,
     /// What the runner asks for; `None` where there is none.
-    requests: Option<mpsc::UnboundedReceiver<Request>>,
-    closing: bool,
+    pub(super) requests: Option<mpsc::UnboundedReceiver<Request>>,
+    pub(super) closing: bool,
     /// The folder of the run.
-    run_dir: PathBuf,
+    pub(super) run_dir: PathBuf,
     /// The runner, where we started it.
-    runner: Standing,
+    pub(super) runner: Standing,
     /// Who decides about it.
-    keeper: Option<Box<dyn Keeper>>,
+    pub(super) keeper: Option<Box<dyn Keeper>>,
     /// Why no further runner can be announced.
-    trouble: Option<io::Error>,
+    pub(super) trouble: Option<io::Error>,
     /// Since when every job stands still.
-    paused_at: Option<Instant>,
+    pub(super) paused_at: Option<Instant>,
 }
 
 /// Returns the next request; never where nobody is there to ask.
@@ -192,7 +193,7 @@ impl Supervisor {
     }
 
     /// Hears and answers the runner at the other end of `stream` from here on.
-    fn connect(&mut self, stream: UnixStream) {
+    pub(super) fn connect(&mut self, stream: UnixStream) {
         let (read, mut write) = stream.into_split();
         let (replies, mut to_write) = mpsc::unbounded_channel::<Reply>();
         let (to_us, requests) = mpsc::unbounded_channel();
@@ -266,6 +267,7 @@ impl Supervisor {
     }
 
     fn start(&mut self, spec: JobSpec) {
+        failpoint::at(Point::JobBefore);
         let opened = spec.record.as_ref().map_or(Ok(()), |record| self.open_record(record));
         let started = opened
             .and_then(|()| Capture::open(&spec.log, spec.result.as_deref(), spec.output_max))
@@ -287,6 +289,7 @@ impl Supervisor {
         let pipes = (OwnedFd::from(started.stdout), OwnedFd::from(started.stderr));
         tokio::spawn(write_output(spec.job.clone(), capture, pipes, drain, self.outputs.clone()));
         let start_time = table::start_time(started.pid).unwrap_or(0);
+        failpoint::at(Point::JobBorn);
         self.reply(Reply::Started { job: spec.job.clone(), pid: started.pid, start_time });
         let exit = JobExit { job: spec.job.clone(), ..JobExit::default() };
         let job = Job {
@@ -307,7 +310,7 @@ impl Supervisor {
         self.jobs.insert(job.spec.job.clone(), job);
     }
 
-    fn reply(&self, reply: Reply) {
+    pub(super) fn reply(&self, reply: Reply) {
         // A runner that is gone needs no answer: the exit record is on disk.
         let _ = self.replies.send(reply);
     }
@@ -321,7 +324,7 @@ impl Supervisor {
         self.reply(Reply::Paused);
     }
 
-    fn go_on(&mut self) {
+    pub(super) fn go_on(&mut self) {
         let Some(since) = self.paused_at.take() else { return };
         for job in self.jobs.values_mut() {
             for deadline in [&mut job.kill_at, &mut job.linger_until].into_iter().flatten() {
@@ -338,7 +341,7 @@ impl Supervisor {
         }
     }
 
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         // A runner that was killed while it was suspended: what stands still can't heed a TERM.
         self.go_on();
         self.closing = true;
@@ -350,7 +353,7 @@ impl Supervisor {
     }
 
     /// Begins to end a job's tree, or hurries where it has begun.
-    fn end(&mut self, name: &str, now: bool) {
+    pub(super) fn end(&mut self, name: &str, now: bool) {
         if let Some(at) = self.waiting.iter().position(|spec| spec.job == name) {
             self.waiting.remove(at);
             let reason = "it was ended before there was room for it".to_string();
@@ -387,7 +390,7 @@ impl Supervisor {
     }
 
     /// Takes note of every child that has ended, a job's leader or something adopted.
-    fn reap(&mut self) {
+    pub(super) fn reap(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let pid = pid.as_raw_pid() as u32;
             if self.runner.pid() == Some(pid) {
@@ -481,11 +484,13 @@ impl Supervisor {
 
     fn report(&mut self, name: &str) {
         let Some(mut job) = self.jobs.remove(name) else { return };
+        failpoint::at(Point::ExitBefore);
         if let Some(record) = &job.spec.record
             && self.write_record(record, &job.exit).is_err()
         {
             job.exit.disk_full = true;
         }
+        failpoint::at(Point::ExitRecorded);
         self.reply(Reply::Exited { job: name.to_string(), exit: job.exit });
         self.start_waiting();
     }
@@ -611,138 +616,6 @@ impl Supervisor {
         for process in trees.remove(name).unwrap_or_default() {
             if process.group != leader || self.jobs.get(name).is_some_and(|job| job.over) {
                 signal_one(&process, signal);
-            }
-        }
-    }
-
-    /// Does what is due for a runner: announces one, starts it, or does without one that says nothing.
-    fn see_to_runner(&mut self) {
-        let now = Instant::now();
-        if self.runner.due().is_none_or(|at| now < at) {
-            return;
-        }
-        match std::mem::replace(&mut self.runner, Standing::Over) {
-            Standing::None(_) => match self.keeper.as_mut().map(|keeper| keeper.announce()) {
-                Some(Ok(Some(start))) => {
-                    self.runner = Standing::Announced(now + start.pause, Box::new(start));
-                }
-                Some(Ok(None)) | None => self.close(),
-                Some(Err(error)) => {
-                    self.trouble = Some(error);
-                    self.close();
-                }
-            },
-            Standing::Announced(_, start) => {
-                let started = runner::start(*start, &self.environment).and_then(|(pid, stream)| {
-                    stream.set_nonblocking(true)?;
-                    Ok((pid, UnixStream::from_std(stream)?))
-                });
-                match started {
-                    Ok((pid, stream)) => {
-                        self.connect(stream);
-                        self.runner = Standing::Started(pid, now + HELLO_WAIT);
-                    }
-                    Err(error) => self.not_started(&format!("it could not be started: {error}")),
-                }
-            }
-            Standing::Started(pid, _) => {
-                self.kill_runner(pid);
-                self.not_started("it did not say who it is in time");
-            }
-            other => self.runner = other,
-        }
-    }
-
-    /// A runner says who it is. Its receipt is durable before it may begin.
-    fn greeted(&mut self, hello: &Hello) {
-        let Standing::Started(pid, _) = self.runner else { return };
-        let known = self.keeper.as_mut().map(|keeper| keeper.known(hello, pid));
-        match known {
-            Some(Ok(())) => {
-                self.runner = Standing::Known(pid);
-                let living = |job: &Job| Inherited {
-                    job: job.spec.job.clone(),
-                    pid: job.leader,
-                    start_time: job.start_time,
-                    elapsed_ms: job.since.elapsed().as_millis() as u64,
-                };
-                self.reply(Reply::Welcome(self.jobs.values().map(living).collect()));
-            }
-            Some(Err(error)) => {
-                self.kill_runner(pid);
-                self.not_started(&error.to_string());
-            }
-            None => {}
-        }
-    }
-
-    fn leaving(&mut self) {
-        if let Standing::Known(pid) = self.runner {
-            self.runner = Standing::Leaving(pid);
-        }
-    }
-
-    /// The connection to the runner is closed: it is dead, or as good as that.
-    fn runner_gone(&mut self) {
-        self.requests = None;
-        if let Some(pid) = self.runner.pid() {
-            if !matches!(self.runner, Standing::Leaving(_)) {
-                self.kill_runner(pid);
-            }
-            self.reap();
-        }
-    }
-
-    /// The runner has been reaped.
-    fn runner_ended(&mut self) {
-        self.requests = None;
-        match std::mem::replace(&mut self.runner, Standing::Over) {
-            Standing::Leaving(_) => self.close(),
-            Standing::Started(..) => self.not_started("it ended before it had said who it is"),
-            Standing::Known(_) => {
-                self.end_bound();
-                self.runner = Standing::None(Instant::now());
-            }
-            other => self.runner = other,
-        }
-    }
-
-    fn not_started(&mut self, reason: &str) {
-        self.requests = None;
-        let again = self.keeper.as_mut().is_some_and(|keeper| keeper.failed(reason));
-        if again {
-            self.runner = Standing::None(Instant::now());
-        } else {
-            self.close();
-        }
-    }
-
-    fn kill_runner(&mut self, pid: u32) {
-        if let Some(process) = table::process(pid) {
-            signal_one(&process, Signal::KILL);
-        }
-    }
-
-    /// Ends what does not outlive a runner: jobs whose exit nobody writes down, and commands of its own, which it
-    /// waited for itself. The git of a dead runner would work under the next one.
-    fn end_bound(&mut self) {
-        self.go_on();
-        self.waiting.clear();
-        let bound: Vec<String> = self
-            .jobs
-            .values()
-            .filter(|job| job.spec.record.is_none())
-            .map(|job| job.spec.job.clone())
-            .collect();
-        for job in bound {
-            self.end(&job, true);
-        }
-        let all = table::scan();
-        let mark = self.run_dir.as_os_str().as_bytes();
-        for process in table::descendants(&all, std::process::id()).iter().filter_map(|pid| all.get(pid)) {
-            let is_of_run = table::variable(process.pid, "OMG_RUN_DIR").is_some_and(|of| of == mark);
-            if is_of_run && table::variable(process.pid, "OMG_JOB").is_none() {
-                signal_one(process, Signal::KILL);
             }
         }
     }

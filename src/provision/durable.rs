@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use crate::failpoint::{self, Point};
+
 /// Writes a file that nobody else may read, and the folder that it lies in. Durable on return; a reader sees the
 /// old one or the new one.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -16,7 +18,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = path.with_file_name(name);
     let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
     file.write_all(bytes)?;
+    failpoint::at(Point::FileWritten);
     file.sync_data()?;
+    failpoint::at(Point::FileSynced);
     fs::rename(&draft, path)?;
+    failpoint::at(Point::FileNamed);
     File::open(folder)?.sync_all()
 }

@@ -10,6 +10,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode};
 use rustix::io::Errno;
 
+use crate::failpoint::{self, Point};
+
 /// A folder that things are looked for below.
 #[derive(Debug)]
 pub struct Root(OwnedFd);
@@ -101,7 +103,9 @@ impl Root {
         let Some(folder) = self.descend(parents)? else {
             return Err(words(Errno::NOENT));
         };
+        failpoint::at(Point::CopyBefore);
         rustix::fs::renameat(CWD, draft, &folder, name).map_err(words)?;
+        failpoint::at(Point::CopyNamed);
         rustix::fs::fsync(&folder).map_err(words)
     }
 

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{RunDir, RunError};
+use crate::failpoint::{self, Point};
 use crate::fence::Fence;
 use crate::graph::Graph;
 use crate::ids::{Generation, Leg, RunId};
@@ -61,9 +62,12 @@ pub fn create(dir: &RunDir, file: &RunFile) -> io::Result<()> {
     let runs = dir.root().parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(runs)?;
     // Made beside its place and renamed into it: a run's folder is never seen without its `run.json`.
-    let draft = runs.join(format!(".new-{}-{}", file.run_id, std::process::id()));
+    let name = format!(".new-{}-", file.run_id);
+    clear_drafts(runs, &name);
+    let draft = runs.join(format!("{name}{}", std::process::id()));
     let made = make_draft(&draft, file).and_then(|()| {
         // rename(2) replaces an empty folder and refuses any other.
+        failpoint::at(Point::RunDrafted);
         fs::rename(&draft, dir.root()).map_err(|error| match error.kind() {
             io::ErrorKind::DirectoryNotEmpty => io::ErrorKind::AlreadyExists.into(),
             _ => error,
@@ -73,7 +77,20 @@ pub fn create(dir: &RunDir, file: &RunFile) -> io::Result<()> {
         let _ = fs::remove_dir_all(&draft);
     }
     made?;
+    failpoint::at(Point::RunNamed);
     File::open(runs)?.sync_all()
+}
+
+/// Removes drafts of that name which a killed process left; they hold nothing but a `run.json`.
+fn clear_drafts(runs: &Path, name: &str) {
+    for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let pid = file.to_str().and_then(|file| file.strip_prefix(name)?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| table::start_time(pid).is_none()) {
+            // One that stays is in nobody's way.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 fn make_draft(draft: &Path, file: &RunFile) -> io::Result<()> {
@@ -205,7 +222,10 @@ pub fn write_holder(lock: &File, generation: Generation, leg: Leg, purpose: Purp
         format!("{pid} {start_time} {} {} {} {}\n", generation.0, leg.0, purpose.word(), table::boot());
     lock.set_len(0)?;
     std::os::unix::fs::FileExt::write_all_at(lock, line.as_bytes(), 0)?;
-    lock.sync_data()
+    failpoint::at(Point::LockWritten);
+    lock.sync_data()?;
+    failpoint::at(Point::LockSynced);
+    Ok(())
 }
 
 /// Takes the run's lock and raises its generation. Durable on return.

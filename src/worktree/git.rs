@@ -15,6 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::failpoint::{self, Point};
 use crate::fence::Fence;
 use crate::ids::CommitId;
 use crate::process::environment::Environment;
@@ -382,7 +383,9 @@ impl Call {
     pub fn spoken(self) -> Result<(Vec<u8>, String), GitError> {
         if let Some(fence) = &self.fence {
             fence.check().map_err(|overtaken| GitError::NotStarted { detail: overtaken.to_string() })?;
+            failpoint::at(Point::GitBefore);
         }
+        let changes = self.fence.is_some();
         let left = self.until.map_or(COMMAND_TIME, |until| until.saturating_duration_since(Instant::now()));
         let outcome = run(ShortCommand {
             argv: self.argv,
@@ -393,6 +396,9 @@ impl Call {
             stop: self.stop,
         })
         .map_err(|error| GitError::NotStarted { detail: error.to_string() })?;
+        if changes {
+            failpoint::at(Point::GitAfter);
+        }
         let stderr = String::from_utf8_lossy(&outcome.stderr).into_owned();
         match outcome {
             outcome if outcome.timed_out => Err(GitError::TimedOut { command: self.subcommand }),

@@ -23,6 +23,7 @@ use super::{
     AcquireClass, AcquireFault, Acquired, How, Repository, Standing, WorktreeError, preflight, receipt,
     retire,
 };
+use crate::failpoint::{self, Point};
 use crate::ids::CommitId;
 use crate::process::table::worked_in;
 
@@ -262,7 +263,10 @@ impl Act<'_> {
     /// An empty folder at the path gives way to a rename (rename(2)).
     fn put_back(&self) -> io::Result<()> {
         self.git.allowed()?;
-        fs::rename(set_aside(&self.request.path)?, &self.request.path)
+        failpoint::at(Point::MoveBefore);
+        fs::rename(set_aside(&self.request.path)?, &self.request.path)?;
+        failpoint::at(Point::MoveAfter);
+        Ok(())
     }
 
     pub(super) fn drop_stale(&self, lock: &RepositoryLock) -> Result<(), AcquireFault> {

@@ -11,6 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::lane::{LaneRequest, Phase, Receipt};
+use crate::failpoint::{self, Point};
 
 const NAME: &str = "omg-lane.json";
 
@@ -61,7 +62,9 @@ pub fn write(git_dir: &Path, request: &LaneRequest, phase: Phase) -> std::io::Re
     let mut file = std::fs::File::create(&draft)?;
     file.write_all(&serde_json::to_vec(&written)?)?;
     file.sync_all()?;
+    failpoint::at(Point::ReceiptSynced);
     std::fs::rename(&draft, git_dir.join(NAME))?;
+    failpoint::at(Point::ReceiptNamed);
     std::fs::File::open(git_dir)?.sync_all()
 }
 

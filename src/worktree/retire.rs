@@ -23,6 +23,7 @@ use super::observe::{
     Entry, checked_out_at, entries, entry_for, in_operation, lock_of, observe, set_aside, tip,
 };
 use super::{AcquireClass, AcquireFault, LaneRequest, Repository, preflight, receipt, rescue};
+use crate::failpoint::{self, Point};
 use crate::ids::CommitId;
 
 /// More looks than any state needs: put back, look for work, set aside.
@@ -510,6 +511,13 @@ fn head(git: &Git, git_dir: &Path) -> Result<Option<CommitId>, GitError> {
 
 /// Renames, and fails with `AlreadyExists` where something is there.
 pub(crate) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
+    failpoint::at(Point::MoveBefore);
+    move_unless_there(from, to)?;
+    failpoint::at(Point::MoveAfter);
+    Ok(())
+}
+
+fn move_unless_there(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{CWD, RenameFlags, renameat_with};

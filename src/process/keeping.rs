@@ -1,0 +1,151 @@
+//! A supervisor that keeps a detached run: what it does about its runner.
+#![expect(clippy::disallowed_methods, reason = "looks how late it is")]
+
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use rustix::process::Signal;
+use tokio::net::UnixStream;
+
+use super::protocol::{Hello, Inherited, Reply};
+use super::runner::{self, HELLO_WAIT, Standing};
+use super::supervisor::{Job, Supervisor};
+use super::survivors::signal_one;
+use super::table;
+use crate::failpoint::{self, Point};
+
+impl Supervisor {
+    /// Does what is due for a runner: announces one, starts it, or does without one that says nothing.
+    pub(super) fn see_to_runner(&mut self) {
+        let now = Instant::now();
+        if self.runner.due().is_none_or(|at| now < at) {
+            return;
+        }
+        match std::mem::replace(&mut self.runner, Standing::Over) {
+            Standing::None(_) => match self.keeper.as_mut().map(|keeper| keeper.announce()) {
+                Some(Ok(Some(start))) => {
+                    self.runner = Standing::Announced(now + start.pause, Box::new(start));
+                }
+                Some(Ok(None)) | None => self.close(),
+                Some(Err(error)) => {
+                    self.trouble = Some(error);
+                    self.close();
+                }
+            },
+            Standing::Announced(_, start) => {
+                let started = runner::start(*start, &self.environment).and_then(|(pid, stream)| {
+                    stream.set_nonblocking(true)?;
+                    Ok((pid, UnixStream::from_std(stream)?))
+                });
+                match started {
+                    Ok((pid, stream)) => {
+                        failpoint::counterpart(pid);
+                        failpoint::at(Point::RunnerBorn);
+                        self.connect(stream);
+                        self.runner = Standing::Started(pid, now + HELLO_WAIT);
+                    }
+                    Err(error) => self.not_started(&format!("it could not be started: {error}")),
+                }
+            }
+            Standing::Started(pid, _) => {
+                self.kill_runner(pid);
+                self.not_started("it did not say who it is in time");
+            }
+            other => self.runner = other,
+        }
+    }
+
+    /// A runner says who it is. Its receipt is durable before it may begin.
+    pub(super) fn greeted(&mut self, hello: &Hello) {
+        let Standing::Started(pid, _) = self.runner else { return };
+        let known = self.keeper.as_mut().map(|keeper| keeper.known(hello, pid));
+        match known {
+            Some(Ok(())) => {
+                self.runner = Standing::Known(pid);
+                let living = |job: &Job| Inherited {
+                    job: job.spec.job.clone(),
+                    pid: job.leader,
+                    start_time: job.start_time,
+                    elapsed_ms: job.since.elapsed().as_millis() as u64,
+                };
+                self.reply(Reply::Welcome(self.jobs.values().map(living).collect()));
+            }
+            Some(Err(error)) => {
+                self.kill_runner(pid);
+                self.not_started(&error.to_string());
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn leaving(&mut self) {
+        if let Standing::Known(pid) = self.runner {
+            self.runner = Standing::Leaving(pid);
+        }
+    }
+
+    /// The connection to the runner is closed: it is dead, or as good as that.
+    pub(super) fn runner_gone(&mut self) {
+        self.requests = None;
+        if let Some(pid) = self.runner.pid() {
+            if !matches!(self.runner, Standing::Leaving(_)) {
+                self.kill_runner(pid);
+            }
+            self.reap();
+        }
+    }
+
+    /// The runner has been reaped.
+    pub(super) fn runner_ended(&mut self) {
+        self.requests = None;
+        match std::mem::replace(&mut self.runner, Standing::Over) {
+            Standing::Leaving(_) => self.close(),
+            Standing::Started(..) => self.not_started("it ended before it had said who it is"),
+            Standing::Known(_) => {
+                self.end_bound();
+                self.runner = Standing::None(Instant::now());
+            }
+            other => self.runner = other,
+        }
+    }
+
+    fn not_started(&mut self, reason: &str) {
+        self.requests = None;
+        let again = self.keeper.as_mut().is_some_and(|keeper| keeper.failed(reason));
+        if again {
+            self.runner = Standing::None(Instant::now());
+        } else {
+            self.close();
+        }
+    }
+
+    fn kill_runner(&mut self, pid: u32) {
+        if let Some(process) = table::process(pid) {
+            signal_one(&process, Signal::KILL);
+        }
+    }
+
+    /// Ends what does not outlive a runner: jobs whose exit nobody writes down, and commands of its own, which it
+    /// waited for itself. The git of a dead runner would work under the next one.
+    fn end_bound(&mut self) {
+        self.go_on();
+        self.waiting.clear();
+        let bound: Vec<String> = self
+            .jobs
+            .values()
+            .filter(|job| job.spec.record.is_none())
+            .map(|job| job.spec.job.clone())
+            .collect();
+        for job in bound {
+            self.end(&job, true);
+        }
+        let all = table::scan();
+        let mark = self.run_dir.as_os_str().as_bytes();
+        for process in table::descendants(&all, std::process::id()).iter().filter_map(|pid| all.get(pid)) {
+            let is_of_run = table::variable(process.pid, "OMG_RUN_DIR").is_some_and(|of| of == mark);
+            if is_of_run && table::variable(process.pid, "OMG_JOB").is_none() {
+                signal_one(process, Signal::KILL);
+            }
+        }
+    }
+}
