@@ -339,35 +339,80 @@ fn a_lane_in_which_somebody_worked_is_looked_at_again() {
     );
 }
 
+/// Runs `omg gc` with these words and a failpoint (src/failpoint.rs).
+fn gc_with(world: &World, words: &[&str], failpoint: &str) -> Ended {
+    let mut command = world.command(env!("CARGO_BIN_EXE_omg"));
+    command.arg("gc").args(words).env("FAILPOINT", failpoint).output().unwrap().into()
+}
+
+/// Kills `omg gc` with these words at every place that it comes to, the first time that it comes there, one in the
+/// middle and the last; then runs it anew, and looks whether `holds` does.
+fn kill_everywhere(words: &[&str], holds: impl Fn(&World)) {
+    let world = World::new();
+    world.write(".gitignore", "*.log\n");
+    world.git("add -A");
+    world.git("commit -q -m ignore");
+    let graph = world.graph(
+        "name: x\nconcurrency: 3\nnodes:\n\
+        - {id: empty, worktree: empty, run: 'true'}\n\
+        - {id: dirty, worktree: dirty, run: 'echo edit >> a.txt; echo kept > run.log'}\n\
+        - {id: done, worktree: done, run: 'echo 1 > n; git add n; git commit -q -m n; echo kept > run.log'}\n\
+        - {id: last, depends_on: [empty, dirty, done], run: 'sleep 8707'}\n",
+    );
+    kill_amid(&world, &graph, "last");
+    world.wait_for("the end of the supervisor", || world.alive("").is_empty());
+    let (list, mark) = (world.path().join("list"), world.path().join("mark"));
+    world.shell("mkdir ../saved && cp -a ../home ../repo ../saved");
+    let restore = || {
+        world.shell("cd .. && rm -rf home && find repo -mindepth 1 -delete && cp -a saved/home . && cp -a saved/repo/. repo")
+    };
+    gc_with(&world, words, &format!("list@0@{}", list.display())).expect(0);
+    let places = fs::read_to_string(&list).unwrap();
+    let mut counts = std::collections::BTreeMap::<&str, u32>::new();
+    places.lines().for_each(|place| *counts.entry(place).or_default() += 1);
+    assert!(counts.len() > 5, "{counts:?}");
+    let ends = counts.iter().flat_map(|(place, last)| {
+        let middle = [1, last.div_ceil(2), *last];
+        std::collections::BTreeSet::from(middle).into_iter().map(move |count| (*place, count))
+    });
+    for (place, count) in ends {
+        restore();
+        let _ = fs::remove_file(&mark);
+        let killed = gc_with(&world, words, &format!("{place}@{count}@{}", mark.display()));
+        assert_eq!(killed.code, None, "{place} {count}: {killed:?}");
+        // What was renamed away has no name any more that could be given.
+        let words = if exists(&world, "r1") { words } else { &[] };
+        world.omg(&[&["gc"], words].concat()).expect(0);
+        eprintln!("killed at {place}, the {count}. time");
+        holds(&world);
+    }
+}
+
 #[test]
 fn killed_anywhere_the_next_gc_goes_on() {
-    let world = World::new();
-    let graph = killed(&world);
-    // Each moment is an event of the journal.
-    let moments = 4..10;
-    for moment in moments {
-        world.wait_for("the end of the supervisor", || world.alive("").is_empty());
-        let before = world.events().len();
-        let mut gc = world.start(&["gc"]);
-        world.wait_for("the moment", || {
-            let names = world.event_names();
-            names.len() >= before + moment - 3 || names.last().is_some_and(|name| name == "run.finished")
-        });
-        signal(&gc, Signal::KILL);
-        gc.wait().unwrap();
-        world.omg(&["gc"]).expect(0);
-        assert_eq!(world.branches(), ["main", "omg/r1/dirty", "omg/r1/done"], "moment {moment}");
+    kill_everywhere(&[], |world| {
+        assert_eq!(world.branches(), ["main", "omg/r1/dirty", "omg/r1/done"]);
+        assert_eq!(world.git("show omg/r1/done:n"), "1");
         assert_eq!(fs::read_to_string(world.lane("dirty").join("a.txt")).unwrap(), "one\nedit\n");
+        assert_eq!(fs::read_to_string(world.lane("dirty").join("run.log")).unwrap(), "kept\n");
+        assert_eq!(fs::read_to_string(world.run_dir().join("rescued/done/run.log")).unwrap(), "kept\n");
         assert_eq!(world.show()["status"], "interrupted");
         let left = fs::read_dir(world.run_dir().join("worktrees")).unwrap().flatten();
         let left = left.map(|item| item.file_name().to_string_lossy().into_owned());
         let left: Vec<String> = left.filter(|name| !name.starts_with(".omg-lock-")).collect();
-        assert_eq!(left, ["dirty"], "moment {moment}");
-        world.omg(&["lanes", "discard", "r1", "dirty"]).expect(0);
-        fs::remove_dir_all(world.run_dir()).unwrap();
-        world.shell("for b in $(git for-each-ref --format='%(refname)' refs/heads/omg refs/omg); do git update-ref -d $b; done");
-        kill_amid(&world, &graph, "busy");
-    }
+        assert_eq!(left, ["dirty"]);
+        assert_eq!(world.git("worktree list --porcelain").matches("worktree ").count(), 2);
+    });
+}
+
+#[test]
+fn killed_anywhere_a_removal_is_brought_to_its_end_and_loses_no_commit() {
+    kill_everywhere(&["r1", "--older-than", "0s"], |world| {
+        assert_eq!(fs::read_dir(world.home().join("runs")).unwrap().count(), 0);
+        assert_eq!(world.git("show omg/r1/done:n"), "1");
+        assert_eq!(world.git("show refs/omg/rescued/r1/dirty:a.txt"), "one\nedit");
+        assert_eq!(world.git("worktree list --porcelain").matches("worktree ").count(), 1);
+    });
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::cleanup::delete_tree;
+use crate::failpoint::{self, Point};
 use crate::process::table;
 use crate::view::gc::{Leftover, Space};
 
@@ -113,7 +114,9 @@ pub fn remove(run: &Path) -> io::Result<()> {
     gone.push(name);
     let gone = runs.join(gone);
     delete_tree(&gone)?;
+    failpoint::at(Point::MoveBefore);
     fs::rename(run, &gone)?;
+    failpoint::at(Point::MoveAfter);
     File::open(runs)?.sync_all()?;
     delete_tree(&gone)
 }
