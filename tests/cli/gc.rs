@@ -347,7 +347,7 @@ fn gc_with(world: &World, words: &[&str], failpoint: &str) -> Ended {
 
 /// Kills `omg gc` with these words at every place that it comes to, the first time that it comes there, one in the
 /// middle and the last; then runs it anew, and looks whether `holds` does.
-fn kill_everywhere(words: &[&str], holds: impl Fn(&World)) {
+fn kill_everywhere(words: &[&str], holds: impl Fn(&World, &str)) {
     let world = World::new();
     world.write(".gitignore", "*.log\n");
     world.git("add -A");
@@ -383,35 +383,38 @@ fn kill_everywhere(words: &[&str], holds: impl Fn(&World)) {
         // What was renamed away has no name any more that could be given.
         let words = if exists(&world, "r1") { words } else { &[] };
         world.omg(&[&["gc"], words].concat()).expect(0);
-        eprintln!("killed at {place}, the {count}. time");
-        holds(&world);
+        holds(&world, &format!("killed at {place}, time {count}"));
     }
 }
 
 #[test]
 fn killed_anywhere_the_next_gc_goes_on() {
-    kill_everywhere(&[], |world| {
-        assert_eq!(world.branches(), ["main", "omg/r1/dirty", "omg/r1/done"]);
-        assert_eq!(world.git("show omg/r1/done:n"), "1");
-        assert_eq!(fs::read_to_string(world.lane("dirty").join("a.txt")).unwrap(), "one\nedit\n");
-        assert_eq!(fs::read_to_string(world.lane("dirty").join("run.log")).unwrap(), "kept\n");
-        assert_eq!(fs::read_to_string(world.run_dir().join("rescued/done/run.log")).unwrap(), "kept\n");
-        assert_eq!(world.show()["status"], "interrupted");
+    kill_everywhere(&[], |world, at| {
+        assert_eq!(world.branches(), ["main", "omg/r1/dirty", "omg/r1/done"], "{at}");
+        assert_eq!(world.git("show omg/r1/done:n"), "1", "{at}");
+        assert_eq!(fs::read_to_string(world.lane("dirty").join("a.txt")).unwrap(), "one\nedit\n", "{at}");
+        assert_eq!(fs::read_to_string(world.lane("dirty").join("run.log")).unwrap(), "kept\n", "{at}");
+        assert_eq!(
+            fs::read_to_string(world.run_dir().join("rescued/done/run.log")).unwrap(),
+            "kept\n",
+            "{at}"
+        );
+        assert_eq!(world.show()["status"], "interrupted", "{at}");
         let left = fs::read_dir(world.run_dir().join("worktrees")).unwrap().flatten();
         let left = left.map(|item| item.file_name().to_string_lossy().into_owned());
         let left: Vec<String> = left.filter(|name| !name.starts_with(".omg-lock-")).collect();
-        assert_eq!(left, ["dirty"]);
-        assert_eq!(world.git("worktree list --porcelain").matches("worktree ").count(), 2);
+        assert_eq!(left, ["dirty"], "{at}");
+        assert_eq!(world.git("worktree list --porcelain").matches("worktree ").count(), 2, "{at}");
     });
 }
 
 #[test]
 fn killed_anywhere_a_removal_is_brought_to_its_end_and_loses_no_commit() {
-    kill_everywhere(&["r1", "--older-than", "0s"], |world| {
-        assert_eq!(fs::read_dir(world.home().join("runs")).unwrap().count(), 0);
-        assert_eq!(world.git("show omg/r1/done:n"), "1");
-        assert_eq!(world.git("show refs/omg/rescued/r1/dirty:a.txt"), "one\nedit");
-        assert_eq!(world.git("worktree list --porcelain").matches("worktree ").count(), 1);
+    kill_everywhere(&["r1", "--older-than", "0s"], |world, at| {
+        assert_eq!(fs::read_dir(world.home().join("runs")).unwrap().count(), 0, "{at}");
+        assert_eq!(world.git("show omg/r1/done:n"), "1", "{at}");
+        assert_eq!(world.git("show refs/omg/rescued/r1/dirty:a.txt"), "one\nedit", "{at}");
+        assert_eq!(world.git("worktree list --porcelain").matches("worktree ").count(), 1, "{at}");
     });
 }
 
