@@ -36,12 +36,14 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
         let ended = leg::end_leftovers(&found.dir, Some(&found.file.graph))?;
         return Ok((id, Cancelled::NotRunning { ended }));
     };
-    if holder.purpose == leg::Purpose::Discard {
-        return Err(Refusal::new(
-            exit::HELD,
-            format!("a lane of run `{id}` is being discarded (pid {}); no leg of it lives", holder.pid),
-            Some("that ends by itself".into()),
-        ));
+    let busy = match holder.purpose {
+        leg::Purpose::Leg | leg::Purpose::Keep => None,
+        leg::Purpose::Discard => Some(format!("a lane of run `{id}` is being discarded")),
+        leg::Purpose::Gc => Some(format!("`omg gc` puts run `{id}` in order")),
+    };
+    if let Some(busy) = busy {
+        let message = format!("{busy} (pid {}); no leg of it lives", holder.pid);
+        return Err(Refusal::new(exit::HELD, message, Some("that ends by itself".into())));
     }
     std::fs::write(found.dir.cancel(), b"").map_err(|error| {
         Refusal::new(exit::BLOCKED, format!("{}: {error}", found.dir.cancel().display()), None)

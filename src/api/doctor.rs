@@ -1,7 +1,12 @@
 //! `omg doctor`: what is wrong here, before a run meets it. Nothing is made or started.
 
+mod faults;
+mod locks;
+mod runs;
+
 use std::path::Path;
 
+use super::gc::survey::Surveyed;
 use super::leg::BUILD;
 use super::plan::{what_is_run, worth_knowing};
 use super::{Refusal, lint, start};
@@ -11,6 +16,7 @@ use crate::ids::{CommitId, RunId};
 use crate::process::environment::Environment;
 use crate::provision::tools::find;
 use crate::run::forecast::{Forecast, forecast};
+use crate::run::seams::{Clock, SystemClock};
 use crate::settings::Settings;
 use crate::view::doctor::{Diagnosis, Finding, SCHEMA, State};
 use crate::worktree::{GitWorktrees, Repository, WorktreeError, Worktrees};
@@ -29,11 +35,15 @@ pub fn doctor(settings: &Settings, graph: Option<&Path>) -> Result<Diagnosis, Re
     if !lanes_at.starts_with(&settings.home) {
         findings.push(space("lanes", &lanes_at, &worktrees));
     }
+    findings.extend(faults::of_version(&worktrees));
+    let runs = runs::survey(settings);
+    findings.extend(runs::left_behind(&runs));
     match worktrees.discover(&settings.folder) {
         Ok(repository) => {
             let seen = of_repository(&worktrees, &repository, needs_lanes || graph.is_none());
             let is_usable = seen.state != State::Wrong;
             findings.push(seen);
+            findings.extend(of_git(settings, &worktrees, &repository, &runs));
             if is_usable {
                 findings.extend(lanes(settings, &worktrees, &repository, graph.as_ref(), &lanes_at));
             }
@@ -58,6 +68,29 @@ fn git(settings: &Settings, is_needed: bool) -> Finding {
             hint: Some("install git".into()),
         },
     }
+}
+
+/// What of git itself is in the way here.
+fn of_git(
+    settings: &Settings,
+    worktrees: &GitWorktrees,
+    repository: &Repository,
+    runs: &[Surveyed],
+) -> Vec<Finding> {
+    let template = start::branch_template(settings);
+    let mut findings = faults::of_repository(worktrees, repository, &template);
+    let entries = match worktrees.entries(repository) {
+        Ok(entries) => entries,
+        Err(error) => {
+            let (detail, hint) = (error.to_string(), Some(error.hint().to_string()));
+            findings.push(Finding { subject: "worktrees".into(), state: State::Wrong, detail, hint });
+            Vec::new()
+        }
+    };
+    findings.extend(locks::stale(repository, &entries, SystemClock.now()));
+    findings.extend(faults::of_entries(&entries, runs));
+    findings.extend(runs::unmerged(worktrees, repository, runs));
+    findings
 }
 
 fn space(subject: &str, at: &Path, worktrees: &GitWorktrees) -> Finding {

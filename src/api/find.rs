@@ -90,21 +90,36 @@ pub fn ids(home: &Path) -> Vec<RunId> {
     ids
 }
 
+/// Returns the names of all folders of runs, also of those without a `run.json`, in order.
+pub fn folders(home: &Path) -> Vec<RunId> {
+    let Ok(entries) = fs::read_dir(home.join("runs")) else { return Vec::new() };
+    let folders = entries.flatten().filter(|entry| entry.path().is_dir());
+    let mut ids: Vec<RunId> = folders.filter_map(|entry| RunId::parse(entry.file_name().to_str()?)).collect();
+    ids.sort();
+    ids
+}
+
 /// Returns the run named `name`: its id, a unique prefix of it, or `latest`.
 ///
 /// Errors: no such run, or several.
 pub fn run(settings: &Settings, name: Option<&str>) -> Result<Found, Refusal> {
-    let name = name.unwrap_or(LATEST);
+    load(settings, &id(settings, name.unwrap_or(LATEST))?)
+}
+
+/// Returns the id of the run named `name`, which need not be one that can be read.
+///
+/// Errors: no such run, or several.
+pub fn id(settings: &Settings, name: &str) -> Result<RunId, Refusal> {
     if name == LATEST {
-        return latest(settings);
+        return latest(settings).map(|found| found.file.run_id);
     }
-    let ids = ids(&settings.home);
+    let ids = folders(&settings.home);
     let matching: Vec<&RunId> = match ids.iter().find(|id| id.as_str() == name) {
         Some(id) => vec![id],
         None => ids.iter().filter(|id| id.as_str().starts_with(name)).collect(),
     };
     match matching.as_slice() {
-        [id] => load(settings, id),
+        [id] => Ok((*id).clone()),
         [] => {
             let near = nearest(name, ids.iter().map(RunId::as_str));
             let hint = match near {

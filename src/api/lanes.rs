@@ -5,14 +5,13 @@ use std::sync::Arc;
 use super::find::Found;
 use super::leg::{find_again, mask};
 use super::{Refusal, exit};
-use crate::cleanup::{GitSweeper, Policy, SweepRequest, Sweeper};
+use crate::cleanup::{GitSweeper, Policy, Sweeper};
 use crate::ids::{IntentId, Leg};
 use crate::journal::replay::replay;
 use crate::journal::store::{self, Journal};
 use crate::run::environment::of_git;
-use crate::run::overlay::copies;
 use crate::run::seams::{Clock, SystemClock};
-use crate::run::sweep::{SWEEP_TIME, installed, performed};
+use crate::run::sweep::{SWEEP_TIME, Terms, performed, request_for};
 use crate::run::{RunError, leg};
 use crate::schedule::Fact;
 use crate::schedule::fact::Cleanup;
@@ -63,22 +62,9 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
     let worktrees: Arc<dyn Worktrees> = Arc::new(GitWorktrees::new(&environment));
     let repository = find_again(&*worktrees, of_run)?;
     let name = graph.lane(ix).name.clone();
-    let (rebuildable, provisioned) = installed(&dir, &name, record);
-    let request = SweepRequest {
-        run: file.run_id.clone(),
-        lane: name.clone(),
-        path: of_run.path_of(&name),
-        branch: of_run.branch_of(&file.run_id, &name),
-        base: of_run.base_of(&name).clone(),
-        branch_made_by_run: record.branch_made,
-        rescued: dir.rescued(&name),
-        policy: Policy::Discard,
-        rebuildable,
-        provisioned,
-        overlay: copies(&dir, &name).ok(),
-        ignored_is_needed: false,
-        time: SWEEP_TIME,
-    };
+    let terms = Terms { policy: Policy::Discard, ignored_is_needed: false, time: SWEEP_TIME };
+    let request = request_for(&file, &dir, record, ix, terms)
+        .ok_or_else(|| Refusal::new(exit::BUG, "a run with lanes has no repository", None))?;
     let intent = IntentId::new(generation, 1);
     let clock = SystemClock;
     let requested =

@@ -6,6 +6,7 @@ pub mod detach;
 pub mod doctor;
 pub mod explain;
 pub mod find;
+pub mod gc;
 pub mod init;
 pub mod lanes;
 pub mod lint;

@@ -252,6 +252,12 @@ pub fn worktree_root(settings: &Settings, flag: Option<&Path>, run: &RunId) -> P
     }
 }
 
+/// Returns how lane branches are named: variable, then file, then default.
+pub fn branch_template(settings: &Settings) -> String {
+    let set = settings.variables.branch_template.as_ref().or(settings.file.branch_template.as_ref());
+    set.cloned().unwrap_or_else(|| BRANCH_TEMPLATE_DEFAULT.into())
+}
+
 pub(super) fn of_run(
     settings: &Settings,
     request: &RunRequest,
@@ -269,12 +275,7 @@ pub(super) fn of_run(
         }
     }
     let worktree_root = worktree_root(settings, request.worktree_root.as_deref(), &file.run_id);
-    let branch_template = settings
-        .variables
-        .branch_template
-        .clone()
-        .or_else(|| settings.file.branch_template.clone())
-        .unwrap_or_else(|| BRANCH_TEMPLATE_DEFAULT.into());
+    let branch_template = branch_template(settings);
     let sample = branch_template.replace("{run}", "r").replace("{lane}", "l");
     if !branch_template.contains("{lane}") || !sample.split('/').all(is_ref_part) {
         return Err(Refusal::new(

@@ -21,20 +21,7 @@ use crate::worktree::git::{Call, items, path_of};
 use crate::worktree::lane::{Lock, Phase, Receipt};
 use crate::worktree::rescue::{IndexCopy, Seat, unreached};
 use crate::worktree::{Entry, Git, GitError, Repository, branch_tip, checked_out_at, half_made, lock_of};
-use crate::worktree::{is_of_lane, marked, receipt};
-
-/// What marks an operation under way, in a lane's git folder.
-pub(super) const OPERATIONS: [&str; 9] = [
-    "MERGE_HEAD",
-    "CHERRY_PICK_HEAD",
-    "REVERT_HEAD",
-    "BISECT_LOG",
-    "BISECT_START",
-    "MERGE_AUTOSTASH",
-    "rebase-merge",
-    "rebase-apply",
-    "sequencer",
-];
+use crate::worktree::{OPERATIONS, is_of_lane, marked, receipt};
 
 /// What a git at work holds there.
 pub(super) const GIT_LOCKS: [&str; 3] = ["index.lock", "HEAD.lock", "shallow.lock"];

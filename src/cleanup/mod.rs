@@ -16,6 +16,7 @@ mod walk;
 mod withhold;
 
 pub use guard::Carried;
+pub use sweep::delete as delete_tree;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -192,6 +193,12 @@ impl GitSweeper {
     /// Returns the real thing for a process that was started with `environment`.
     pub fn new(environment: &Environment) -> GitSweeper {
         GitSweeper { git: Git::new(environment) }
+    }
+
+    /// Returns what a sweep would come to, by one look that leaves everything as it is. It may have changed
+    /// by the time of the sweep.
+    pub fn foresee(&self, repository: &Repository, request: &SweepRequest) -> CleanupOutcome {
+        sweep::foresee(&self.git, repository, request)
     }
 
     /// Returns this with `fence` asked right before each step that can't be taken back.

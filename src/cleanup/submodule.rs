@@ -6,9 +6,9 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::look::{GIT_LOCKS, OPERATIONS, status};
+use super::look::{GIT_LOCKS, status};
 use crate::worktree::git::{Call, items, path_of};
-use crate::worktree::{Git, GitError};
+use crate::worktree::{Git, GitError, OPERATIONS};
 
 /// Returns the submodules in a listing of `ls-files --stage -z`.
 pub(super) fn gitlinks_in(listing: &[u8]) -> Vec<PathBuf> {

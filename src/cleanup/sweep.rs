@@ -65,6 +65,43 @@ pub(super) fn holds_work(git: &Git, repository: &Repository, request: &SweepRequ
     looker.look(&request.path, entry.as_ref().map(Option::as_ref), false).observed.holds_work()
 }
 
+/// Returns what a sweep would come to, as far as one look tells: nothing is made, moved or locked for longer
+/// than the look. The note of a lane that would go tells of it as gone.
+pub(super) fn foresee(git: &Git, repository: &Repository, request: &SweepRequest) -> CleanupOutcome {
+    let until = Instant::now() + request.time;
+    let record = Record::new(request);
+    let (aside, gone) = match (set_aside(&request.path), gone_aside(&request.path)) {
+        (Ok(aside), Ok(gone)) => (aside, gone),
+        (Err(error), _) | (_, Err(error)) => return record.kept(Reason::Unreadable, &error.to_string()),
+    };
+    let is_there = |tree: &Path| fs::symlink_metadata(tree).is_ok();
+    // A sweep or an acquire that is at it would be disturbed by the look's own index.
+    let lane = match LaneLock::take_if_there(&request.path, until) {
+        Ok(lane) => lane,
+        Err(error) if error.kind() == ErrorKind::TimedOut => {
+            return record.kept(Reason::Busy, &error.to_string());
+        }
+        Err(error) => return record.kept(Reason::Unreadable, &error.to_string()),
+    };
+    let looking = git.until(until);
+    let looker = Looker { git: &looking, repository, request };
+    let entry = entry_for(repository, &request.path);
+    let tree = if is_there(&aside) { &aside } else { &request.path };
+    let look = looker.look(tree, entry.as_ref().map(Option::as_ref), is_there(&gone));
+    let terms =
+        Terms { base: &request.base, policy: request.policy, ignored_is_needed: request.ignored_is_needed };
+    let verdict = decide(&look.observed, &terms);
+    drop(lane);
+    let branch = match verdict.branch {
+        Branch::Keep => BranchFate::Kept,
+        Branch::Absent | Branch::DeleteAt(_) => BranchFate::Deleted,
+    };
+    match verdict.tree {
+        Tree::Keep => record.of(&look, &verdict),
+        Tree::Gone | Tree::Remove(_) => record.gone(&look, verdict.reason, branch, None, Default::default()),
+    }
+}
+
 struct Sweep<'a> {
     /// Ends with the request's time.
     looking: &'a Git,
@@ -97,7 +134,13 @@ impl Sweep<'_> {
         let (look, verdict, entry) = self.judge(&self.request.path);
         let carried = self.carried(&look);
         let outcome = match (&verdict.tree, entry) {
-            (Tree::Keep, _) => self.record.of(&look, &verdict),
+            (Tree::Keep, _) => {
+                // What a sweep of an earlier tree of the lane left: judged twice then, and saved.
+                if look.observed.folder == Some(Folder::Lane) {
+                    let _ = delete(&self.gone);
+                }
+                self.record.of(&look, &verdict)
+            }
             (Tree::Gone, entry) => self.finish(look, &verdict, entry.as_ref()),
             (Tree::Remove(_), Some(entry)) => match self.remove(look, &entry) {
                 Removal::Done(look, verdict) => self.finish(look, &verdict, Some(&entry)),
@@ -323,9 +366,9 @@ impl Sweep<'_> {
     }
 }
 
-/// Deletes a tree that was judged twice. Folders that forbid writing are opened first: tools make
+/// Deletes a tree, such as one that was judged twice. Folders that forbid writing are opened first: tools make
 /// such (Go's module cache). Links are not followed.
-fn delete(tree: &Path) -> io::Result<()> {
+pub fn delete(tree: &Path) -> io::Result<()> {
     failpoint::at(Point::DeleteBefore);
     let deleted = delete_whole(tree);
     failpoint::at(Point::DeleteAfter);

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -137,12 +138,36 @@ pub enum Command {
         /// The run; may be left out where exactly one lives here.
         run: Option<String>,
     },
+    /// Put in order what dead runs left: end their processes, give their lanes a verdict as at a leg's end.
+    /// Runs that live are left alone. Folders of runs go only where --older-than or --keep asks for it.
+    Gc(GcArgs),
     /// Write a graph to begin with.
     Init {
         /// The file to write.
         #[arg(default_value = "graph.yaml")]
         file: PathBuf,
     },
+}
+
+/// Flags of `omg gc`.
+#[derive(Debug, Args)]
+pub struct GcArgs {
+    /// The runs to look at, each an id or a unique prefix; all where left out. Where folders are to go, that of
+    /// a run that is named goes also if it holds work: what its lanes hold is rescued into refs first.
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<String>,
+    /// Say what would be done; make, claim and write nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Remove folders of runs without a sign of life for so long: `7d`, `2w`, `12h`.
+    #[arg(long, value_name = "DURATION", value_parser = age)]
+    pub older_than: Option<Duration>,
+    /// Remove folders of runs but the newest so many of each repository.
+    #[arg(long, value_name = "N")]
+    pub keep: Option<u32>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What to do with a lane.
@@ -367,6 +392,10 @@ pub enum GraphFormat {
     Mermaid,
     /// For programs.
     Json,
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    crate::api::gc::judge::age(text).ok_or_else(|| "a duration like `7d`, `2w` or `12h` is due".to_string())
 }
 
 fn input(text: &str) -> Result<(String, String), String> {

@@ -68,6 +68,7 @@ pub fn run(settings: &Settings, command: Command, verbose: bool) -> Result<i32, 
             print(json, &view.lanes, || table::lanes(&view.lanes, output::style()))
         }
         Command::Cancel { run } => cancel(settings, run.as_deref()),
+        Command::Gc(args) => super::gc::run(settings, args),
         Command::Init { file } => {
             api::init::init(&file)?;
             output::result(&format!("wrote {0}\nrun it with `omg run {0}`", file.display()));

@@ -289,6 +289,8 @@ mod tests {
         assert_eq!(at("-v show --json l").what, What::Run);
         assert_eq!(at("graph --run ").what, What::Run);
         assert_eq!(at("lanes ").what, What::Run);
+        assert_eq!(at("gc ").what, What::Run);
+        assert_eq!(at("gc r1 ").what, What::Run);
         assert_eq!(names("lanes dis"), ["discard"]);
         let of_run = Source { run: Some("r1".into()), graph: None };
         assert_eq!(at("logs r1 ").what, What::Node(of_run.clone()));

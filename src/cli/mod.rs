@@ -3,6 +3,7 @@
 pub mod args;
 mod commands;
 mod complete;
+mod gc;
 pub mod hidden;
 mod leg;
 mod man;

@@ -50,6 +50,7 @@ pub use expand::Fragments;
 pub use load::{Loaded, Trust, bind_inputs, load};
 pub use model::Graph;
 pub use problem::{Problem, Severity};
+pub use reader::parse_duration as duration;
 pub use resolve::{artifact_mentions, artifact_variable};
 pub use schema::schema;
 pub use show::{render, render_some};

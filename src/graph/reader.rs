@@ -252,7 +252,7 @@ fn whole_number(text: &str) -> Option<i64> {
 }
 
 /// Returns the duration of `text`, in whole milliseconds; numbers with a unit, one after the other.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut millis = 0.0_f64;
     while !rest.is_empty() || text.is_empty() {

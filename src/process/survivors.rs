@@ -51,6 +51,12 @@ pub fn end_survivors(run_dir: &Path) -> Vec<String> {
     ended.into_iter().collect()
 }
 
+/// Returns whether a process is this one, or one that this one was started from.
+pub fn is_self_or_above(pid: u32) -> bool {
+    let own = std::process::id();
+    pid == own || is_ancestor(pid, own)
+}
+
 fn is_ancestor(candidate: u32, of: u32) -> bool {
     let mut pid = of;
     while let Some(process) = table::process(pid) {

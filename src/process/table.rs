@@ -5,10 +5,11 @@
 #![expect(clippy::disallowed_methods, reason = "reads /proc")]
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 /// One process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +110,25 @@ pub fn marked(run_dir: &Path) -> Vec<Process> {
             variable(process.pid, "OMG_RUN_DIR").is_some_and(|value| value == run_dir.as_os_str().as_bytes())
         })
         .collect()
+}
+
+/// Returns every living process that was started with `OMG_RUN_DIR`, by the folder that it names.
+pub fn marked_by_run() -> BTreeMap<PathBuf, Vec<Process>> {
+    let mut found: BTreeMap<PathBuf, Vec<Process>> = BTreeMap::new();
+    for process in scan().into_values().filter(|process| !process.zombie) {
+        if let Some(value) = variable(process.pid, "OMG_RUN_DIR") {
+            found.entry(PathBuf::from(OsString::from_vec(value))).or_default().push(process);
+        }
+    }
+    found
+}
+
+/// Returns whether a process whose name begins with `name` has its folder in one of `folders`.
+pub fn named_works_in(name: &str, folders: &[&Path]) -> bool {
+    scan().into_values().filter(|process| process.name.starts_with(name)).any(|process| {
+        let cwd = fs::read_link(format!("/proc/{}/cwd", process.pid));
+        cwd.is_ok_and(|cwd| folders.iter().any(|folder| cwd.starts_with(folder)))
+    })
 }
 
 /// Returns the descendants of `root`, not itself.

@@ -6,7 +6,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -173,6 +173,7 @@ pub fn read_holder(dir: &RunDir) -> Option<Holder> {
     let text = fs::read_to_string(dir.lock()).ok()?;
     let purpose = match text.split_whitespace().nth(4) {
         Some("discard") => Purpose::Discard,
+        Some("gc") => Purpose::Gc,
         Some("keep") => Purpose::Keep,
         Some(_) | None => Purpose::Leg,
     };
@@ -196,6 +197,8 @@ pub enum Purpose {
     Leg,
     /// A discard, which is left to end by itself.
     Discard,
+    /// Putting in order what a dead leg left, which is left to end by itself too.
+    Gc,
     /// A supervisor of a detached run, between two of its runners.
     Keep,
 }
@@ -205,6 +208,7 @@ impl Purpose {
         match self {
             Purpose::Leg => "leg",
             Purpose::Discard => "discard",
+            Purpose::Gc => "gc",
             Purpose::Keep => "keep",
         }
     }
@@ -243,6 +247,12 @@ pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) ->
             });
         }
         Err(fs::TryLockError::Error(error)) => return Err(io(error)),
+    }
+    // Whoever held it before may have removed the run, lock and all.
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    let (held, named) = (lock.metadata().map_err(io)?, fs::metadata(&path).map_err(io)?);
+    if identity(held) != identity(named) {
+        return Err(io(io::ErrorKind::NotFound.into()));
     }
     let written = records.last().map_or(0, |record| record.r#gen.0);
     let claimed = read_holder(dir).map_or(0, |holder| holder.generation.0);

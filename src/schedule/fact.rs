@@ -354,7 +354,7 @@ pub enum Fact {
         lane: LaneName,
         /// The act.
         intent: IntentId,
-        /// Why: `leg-end` or `discard`.
+        /// Why: `leg-end`, `discard` or `gc`.
         reason: String,
     },
     /// A lane was judged and cleaned.

@@ -21,7 +21,7 @@ pub struct Diagnosis {
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What: `git`, `home`, `repository`, or `lane NAME`.
+    /// What: `git`, `home`, `lanes`, `repository`, `worktrees`, `locks`, `branches`, `run ID` or `lane NAME`.
     pub subject: String,
     /// How it is.
     pub state: State,

@@ -4,6 +4,7 @@ pub mod ci;
 pub mod doctor;
 pub mod explain;
 pub mod explanation;
+pub mod gc;
 pub mod graph;
 pub mod json;
 pub mod junit;

@@ -139,11 +139,14 @@ fn times(names: &Names, count: usize, records: &[Record]) -> Times {
     let mut leg_start: Option<Timestamp> = None;
     let mut last: Option<Timestamp> = None;
     let mut leg = Leg(0);
+    // A leg that was killed ends with its last sign of life: what `gc` or `discard` wrote later is none.
+    let mut is_over = false;
     for record in records {
         // What a leg writes before it begins, to amend the graph, is no time of the one before.
         let is_of_leg = record.leg <= leg;
         match &record.fact {
             Fact::RunStarted { .. } => {
+                is_over = false;
                 if let (Some(from), Some(to)) = (leg_start, last) {
                     times.total_ms += between(from, to);
                 }
@@ -155,7 +158,14 @@ fn times(names: &Names, count: usize, records: &[Record]) -> Times {
                     node.since = None;
                 }
             }
-            Fact::RunFinished { .. } => times.finished = Some(record.ts),
+            Fact::RunFinished { .. } => {
+                times.finished = if is_over { last } else { Some(record.ts) };
+                if !is_over {
+                    last = Some(record.ts);
+                }
+                is_over = true;
+            }
+            Fact::CleanupRequested { reason, .. } => is_over |= matches!(reason.as_str(), "gc" | "discard"),
             Fact::NodeStarted { node, attempt, .. } => {
                 if let Ok(ix) = names.node(node) {
                     times.nodes[ix.at()].since = Some(record.ts);
@@ -176,7 +186,7 @@ fn times(names: &Names, count: usize, records: &[Record]) -> Times {
             }
             _ => {}
         }
-        if record.leg <= leg {
+        if record.leg <= leg && !is_over {
             last = Some(record.ts);
         }
     }
@@ -184,6 +194,24 @@ fn times(names: &Names, count: usize, records: &[Record]) -> Times {
         times.total_ms += between(from, to);
     }
     times
+}
+
+/// Returns when a run last gave a sign of life: what was written of it later by no leg is none.
+pub fn last_sign(file: &RunFile, records: &[Record]) -> Timestamp {
+    let mut last = file.created_at;
+    let mut is_over = false;
+    for record in records {
+        match &record.fact {
+            Fact::RunStarted { .. } => is_over = false,
+            Fact::CleanupRequested { reason, .. } => is_over |= matches!(reason.as_str(), "gc" | "discard"),
+            _ => {}
+        }
+        if !is_over {
+            last = record.ts;
+        }
+        is_over |= matches!(record.fact, Fact::RunFinished { .. });
+    }
+    last
 }
 
 impl RunView {

@@ -59,6 +59,19 @@ pub fn rescue_ref(run: &RunId, lane: &LaneName) -> String {
     format!("refs/omg/rescued/{run}/{lane}")
 }
 
+/// What marks an operation under way, in a lane's git folder.
+pub const OPERATIONS: [&str; 9] = [
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "BISECT_LOG",
+    "BISECT_START",
+    "MERGE_AUTOSTASH",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+];
+
 /// All that was observed about one lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneState {

@@ -48,6 +48,16 @@ impl LaneLock {
         take(&file, until).map(LaneLock)
     }
 
+    /// Returns the same where the lane ever had a lock; `None` where it had none, and makes none.
+    pub fn take_if_there(path: &Path, until: Instant) -> io::Result<Option<LaneLock>> {
+        let file = beside(path, ".omg-lock-")?;
+        match file.symlink_metadata() {
+            Ok(_) => take(&file, until).map(|lock| Some(LaneLock(lock))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns the lock for a child to hold.
     pub fn share(&self) -> io::Result<File> {
         self.0.try_clone()

@@ -168,10 +168,10 @@ fn share(call: super::git::Call, lock: &RepositoryLock) -> super::git::Call {
 }
 
 /// One acquire under way.
-struct Act<'a> {
-    git: &'a Git,
-    repository: &'a Repository,
-    request: &'a LaneRequest,
+pub(super) struct Act<'a> {
+    pub git: &'a Git,
+    pub repository: &'a Repository,
+    pub request: &'a LaneRequest,
 }
 
 impl Act<'_> {
@@ -241,7 +241,7 @@ impl Act<'_> {
 
     /// Removes entries that a kill left before they named any worktree. They hold no more than our
     /// reason, and would be locked for ever.
-    fn clear_debris(&self) -> io::Result<()> {
+    pub(super) fn clear_debris(&self) -> io::Result<()> {
         self.git.allowed()?;
         for entry in observe::entries(self.repository)? {
             if entry.path.is_some() || lock_of(&entry, &self.request.run) != Lock::Ours {
@@ -269,7 +269,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    fn drop_stale(&self, lock: &RepositoryLock) -> Result<(), AcquireFault> {
+    pub(super) fn drop_stale(&self, lock: &RepositoryLock) -> Result<(), AcquireFault> {
         let found = entry_for(self.repository, &self.request.path).map_err(|error| self.io(&error))?;
         let Some(entry) = found else { return Ok(()) };
         if !entry.whole {
@@ -307,7 +307,7 @@ impl Act<'_> {
     }
 
     /// The folder first: killed in between, an entry without a folder is left, which is known.
-    fn redo(&self) -> io::Result<()> {
+    pub(super) fn redo(&self) -> io::Result<()> {
         self.git.allowed()?;
         let entry = entry_for(self.repository, &self.request.path)?;
         fs::remove_file(self.request.path.join(".git"))?;

@@ -7,6 +7,7 @@ pub mod acquire;
 mod discover;
 pub mod fake;
 pub mod git;
+mod health;
 pub mod lane;
 mod lock;
 mod make;
@@ -19,6 +20,7 @@ pub mod rescue;
 mod retire;
 mod shared;
 pub mod sight;
+mod tidy;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -31,7 +33,8 @@ use crate::process::spawn::Stop;
 
 pub(crate) use discover::is_folder;
 pub use git::{Git, GitError};
-pub use lane::{LaneHistory, LaneRequest};
+pub use health::EntrySight;
+pub use lane::{LaneHistory, LaneRequest, OPERATIONS};
 pub(crate) use lock::{LaneLock, RepositoryLock};
 pub(crate) use make::{lock as lock_worktree, unlock as unlock_worktree, unregister};
 pub(crate) use observe::{
@@ -42,6 +45,7 @@ pub use refusing::RefusingWorktrees;
 pub(crate) use retire::move_to;
 pub use shared::{Installing, Shared};
 pub use sight::{CommittedFile, TreeState, known_by};
+pub use tidy::Tidied;
 
 /// A repository as found from some folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +65,11 @@ impl Repository {
     pub fn folder(&self) -> &Path {
         self.top.as_deref().unwrap_or(&self.git_dir)
     }
+}
+
+/// Returns the places beside a lane in which a sweep that was cut short may have left its tree.
+pub fn beside_lane(path: &Path) -> Vec<PathBuf> {
+    [set_aside(path), gone_aside(path)].into_iter().flatten().collect()
 }
 
 /// Why a repository could not be used.

@@ -28,6 +28,8 @@ pub struct Entry {
     pub path: Option<PathBuf>,
     /// Whether git can read it: the files that git writes last are there.
     pub whole: bool,
+    /// Whether it does not say which repository it is of.
+    pub common_dir_is_empty: bool,
     /// What it has checked out, as the file says: `ref: …` or a commit.
     pub head: String,
     /// The reason it is locked for.
@@ -84,6 +86,7 @@ fn read_entry(git_dir: PathBuf) -> io::Result<Entry> {
             b"" => None,
             _ => dot_git.parent().map(Path::to_path_buf),
         },
+        common_dir_is_empty: common.trim_ascii().is_empty(),
         whole: !common.trim_ascii().is_empty() && !head.trim_ascii().is_empty(),
         head: String::from_utf8_lossy(head.trim_ascii()).into_owned(),
         locked: locked.map(|reason| String::from_utf8_lossy(reason.trim_ascii()).into_owned()),

@@ -41,6 +41,12 @@ pub fn read(git_dir: &Path, request: &LaneRequest) -> Receipt {
     }
 }
 
+/// Returns the run that the receipt in `git_dir` names; `None` where there is none that can be read.
+pub fn run_of(git_dir: &Path) -> Option<String> {
+    let bytes = std::fs::read(git_dir.join(NAME)).ok()?;
+    serde_json::from_slice::<Written>(&bytes).ok().map(|written| written.run)
+}
+
 /// Writes the receipt of `request` into `git_dir`. Durable on return; a reader sees the old one or
 /// the new one.
 pub fn write(git_dir: &Path, request: &LaneRequest, phase: Phase) -> std::io::Result<()> {

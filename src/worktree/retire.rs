@@ -356,6 +356,11 @@ pub(super) fn settle_all(
 /// What an entry holds while its tree is on its way: the number that it gets.
 const ON_ITS_WAY: &str = "omg-old";
 
+/// Returns whether the tree of an entry is on its way to another name.
+pub(super) fn is_on_its_way(entry: &Entry) -> bool {
+    entry.git_dir.join(ON_ITS_WAY).exists()
+}
+
 fn wanted_number(entry: &Entry) -> Option<u32> {
     fs::read_to_string(entry.git_dir.join(ON_ITS_WAY)).ok()?.trim().parse().ok()
 }
