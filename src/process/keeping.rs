@@ -10,7 +10,7 @@ use tokio::net::UnixStream;
 use super::protocol::{Hello, Inherited, Reply};
 use super::runner::{self, HELLO_WAIT, Standing};
 use super::supervisor::{Job, Supervisor};
-use super::survivors::signal_one;
+use super::survivors::{GRACE, signal_one};
 use super::table;
 use crate::failpoint::{self, Point};
 
@@ -139,12 +139,28 @@ impl Supervisor {
         for job in bound {
             self.end(&job, true);
         }
+        self.signal_strays(Signal::TERM);
+        self.kill_strays_at = Some(Instant::now() + GRACE);
+    }
+
+    /// Kills what a dead runner's own commands are still at, once their time is over.
+    pub(super) fn kill_strays(&mut self) {
+        self.kill_strays_at = None;
+        self.signal_strays(Signal::KILL);
+    }
+
+    /// Signals commands that a dead runner had started by itself: of the run, and no job. What the living one has
+    /// started is not among them.
+    fn signal_strays(&self, signal: Signal) {
         let all = table::scan();
         let mark = self.run_dir.as_os_str().as_bytes();
+        let of_runner: Vec<u32> =
+            self.runner.pid().map(|pid| table::descendants(&all, pid)).unwrap_or_default();
         for process in table::descendants(&all, std::process::id()).iter().filter_map(|pid| all.get(pid)) {
             let is_of_run = table::variable(process.pid, "OMG_RUN_DIR").is_some_and(|of| of == mark);
-            if is_of_run && table::variable(process.pid, "OMG_JOB").is_none() {
-                signal_one(process, Signal::KILL);
+            let is_stray = is_of_run && table::variable(process.pid, "OMG_JOB").is_none();
+            if is_stray && !of_runner.contains(&process.pid) {
+                signal_one(process, signal);
             }
         }
     }

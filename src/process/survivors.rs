@@ -29,22 +29,35 @@ pub(super) fn signal_one(process: &table::Process, signal: Signal) {
     }
 }
 
-/// Ends every process of a run whose runner and supervisor are gone. Returns their names.
+/// How long what survived has between TERM and KILL. A git that is killed leaves its lock files in the user's
+/// repository; one that gets a TERM takes them away.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+
+/// Ends every process of a run whose runner and supervisor are gone: TERM, a while, KILL. Returns their names.
 ///
 /// They are known by `OMG_RUN_DIR` in their environment, which only our descendants have.
 pub fn end_survivors(run_dir: &Path) -> Vec<String> {
     let mut ended = BTreeSet::new();
-    for _ in 0..200 {
+    let mut asked = BTreeSet::new();
+    let kill_at = Instant::now() + GRACE;
+    let give_up_at = kill_at + GRACE;
+    loop {
         let own = std::process::id();
         let mut rest = table::marked(run_dir);
         // We may have been started from within a node of that run.
         rest.retain(|process| process.pid != own && !is_ancestor(process.pid, own));
-        if rest.is_empty() {
+        if rest.is_empty() || Instant::now() >= give_up_at {
             break;
         }
         for process in &rest {
             ended.insert(format!("{} {}", process.pid, process.name));
-            signal_one(process, Signal::KILL);
+            if Instant::now() >= kill_at {
+                signal_one(process, Signal::KILL);
+            } else if asked.insert((process.pid, process.start_time)) {
+                signal_one(process, Signal::TERM);
+                // One that was stopped heeds it once it goes on.
+                signal_one(process, Signal::CONT);
+            }
         }
         std::thread::sleep(TICK);
     }
