@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What a durable journal costs: omg with its syncs against omg without them, and the same of the floor in C.
 
-    benches/journal.py [--nodes 10000] [--rounds 5] [--folder DIR]
+    benches/journal.py [--nodes 10000] [--rounds 5] [--folder DIR] [--report]
 
-Prints the ratios of wall time, medians over interleaved rounds, and of omg's the bounds that CONTRIBUTING.md holds it
-to: 1.15 at -j 8, and 1.15 times the floor's own at -j 2. Exits with 1 where one is missed. The disk decides: run it
+Prints the ratios of wall time, medians over interleaved rounds, and of omg's the bounds that it is held to
+(docs/benchmarks.md): 1.15 at -j 8, and 1.15 times the floor's own at -j 2. Exits with 1 where one is missed. The disk decides: run it
 on a quiet one. OMG_BIN names another program.
 """
 import argparse
@@ -25,11 +25,12 @@ def main():
     parser.add_argument("--nodes", type=int, default=10000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", default=None)
+    parser.add_argument("--report", action="store_true", help="print the ratios; miss nothing")
     args = parser.parse_args()
     omg = os.environ.get("OMG_BIN", os.path.join(HERE, "..", "target", "release", "omg"))
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         missed = measure(os.path.abspath(omg), folder, args)
-    sys.exit(1 if missed else 0)
+    sys.exit(1 if missed and not args.report else 0)
 
 
 def measure(omg, folder, args):
