@@ -98,17 +98,19 @@ pub fn parse_after(before: u64, bytes: &[u8]) -> Result<Parsed, (usize, String)>
         let line = &bytes[length..length + end];
         let due = records.last().map_or(before, |last| last.seq) + 1;
         match record_of(line, due, has_sums) {
-            Ok(record) => records.push(record),
+            Ok((record, seal)) => {
+                records.push(record);
+                has_sums |= seal == Seal::Holds;
+            }
             Err(_) if is_unwritten(&bytes[length..], due) => break,
             Err(reason) => return Err((before as usize + records.len() + 1, reason)),
         }
-        has_sums |= seal_of(line) == Seal::Holds;
         length += end + 1;
     }
     Ok(Parsed { records, length })
 }
 
-fn record_of(line: &[u8], due: u64, has_sums: bool) -> Result<Record, String> {
+fn record_of(line: &[u8], due: u64, has_sums: bool) -> Result<(Record, Seal), String> {
     let seal = seal_of(line);
     if seal == Seal::Broken || (seal == Seal::Missing && has_sums) {
         return Err("its checksum does not hold: it is not what was written".into());
@@ -125,7 +127,7 @@ fn record_of(line: &[u8], due: u64, has_sums: bool) -> Result<Record, String> {
     if record.seq != due {
         return Err(format!("it has the number {} where {due} is due", record.seq));
     }
-    Ok(record)
+    Ok((record, seal))
 }
 
 /// Returns the format that a `run.started` names, where it is newer than ours.
