@@ -6,6 +6,7 @@ pub mod driver;
 pub mod environment;
 
 pub mod forecast;
+mod freshness;
 mod install;
 pub mod keep;
 pub mod leg;

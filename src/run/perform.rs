@@ -10,7 +10,7 @@ use std::rc::Rc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::environment::Place;
-use super::provision::InLeg;
+use super::freshness::InLeg;
 use super::{Observer, RunDir, Seams};
 use crate::cleanup::Policy;
 use crate::graph::Graph;
