@@ -52,6 +52,11 @@ fn let_go(world: &World) {
     world.write("go", "");
 }
 
+/// Waits for what the node does first: that its process was seen to run comes before.
+fn wait_begun(world: &World) {
+    world.wait_for("the node's first words", || text(world, "a").contains("begins"));
+}
+
 fn wait_restarts(world: &World, count: usize) {
     world.wait_for("a runner with its receipt", || world.events_named("restart.performed").len() >= count);
 }
@@ -78,7 +83,7 @@ fn assert_receipts(world: &World, reasons: &[&str]) {
 fn a_detached_run_goes_on_by_itself_and_can_be_looked_at() {
     let world = World::new();
     let run = detach(&world, GRAPH);
-    world.wait_started("a");
+    wait_begun(&world);
     assert_eq!(world.show()["status"], "running");
     world.omg(&["resume", "r1"]).expect(5);
     let_go(&world);
@@ -94,7 +99,7 @@ fn a_detached_run_goes_on_by_itself_and_can_be_looked_at() {
 fn a_node_lives_through_its_runners_death_and_is_not_started_again() {
     let world = World::new();
     let _run = detach(&world, GRAPH);
-    world.wait_started("a");
+    wait_begun(&world);
     let adopted = |count: usize| {
         let is_adopted = |event: &&Value| event["reason"] == "adopted";
         world.wait_for("it to be taken over", || {
@@ -137,7 +142,7 @@ fn a_node_that_ends_while_no_runner_lives_counts_as_it_ended() {
 fn a_run_that_loses_its_supervisor_gets_another_one() {
     let world = World::new();
     let _run = detach(&world, GRAPH);
-    world.wait_started("a");
+    wait_begun(&world);
     kill(&world, "supervisor.lock");
     wait_restarts(&world, 2);
     let_go(&world);
@@ -151,7 +156,7 @@ fn a_run_that_loses_its_supervisor_gets_another_one() {
 fn what_loses_both_is_resumed_with_nothing_left_running() {
     let world = World::new();
     let _run = detach(&world, GRAPH);
-    world.wait_started("a");
+    wait_begun(&world);
     kill(&world, "supervisor.lock");
     kill(&world, "run.lock");
     world.wait_for("the lock to be free", || world.show()["status"] == "interrupted");
@@ -165,7 +170,7 @@ fn what_loses_both_is_resumed_with_nothing_left_running() {
 fn a_detached_run_is_cancelled_like_any_other() {
     let world = World::new();
     let _run = detach(&world, GRAPH);
-    world.wait_started("a");
+    wait_begun(&world);
     kill(&world, "run.lock");
     world.omg(&["cancel", "r1"]).expect(0);
     assert_eq!(world.show()["status"], "cancelled");
