@@ -16,8 +16,9 @@ use crate::ids::{Generation, RunId};
 use crate::journal::RunDir;
 use crate::journal::replay::replay;
 use crate::journal::store;
+use crate::process::client;
 use crate::process::environment::Environment;
-use crate::process::protocol::Hello;
+use crate::process::protocol::{Hello, Welcome};
 use crate::process::spawn::{own_program, start_keeping};
 use crate::process::{supervisor, table};
 use crate::run::keep::{RunKeeper, Told};
@@ -146,16 +147,14 @@ pub fn runner(
     let (dir, run) = run_of(folder).ok_or_else(usage)?;
     let words: Words = serde_json::from_str(words).map_err(|_| usage())?;
     let io = |source| Refusal::from(RunError::Io { path: dir.root().into(), source });
-    let stream = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(io)?);
+    let mut stream = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(io)?);
     let lock = File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(io)?);
     // From here on what is printed goes to the log.
     rustix::stdio::dup2_stdout(std::io::stderr().as_fd()).map_err(|error| io(error.into()))?;
-    let file = leg::load(&dir)?;
     let records = store::read(&dir.events()).map_err(RunError::from)?;
     let next = crate::ids::Leg(leg::last_leg(&records).0 + 1);
     write_holder(&lock, generation, next, Purpose::Leg).map_err(io)?;
     let claim = Claim::handed(lock, generation);
-    let kept = claim.share().map_err(io)?;
     let pid = std::process::id();
     let hello = Hello {
         run_id: run.to_string(),
@@ -164,30 +163,54 @@ pub fn runner(
         pid,
         start_time: table::start_time(pid).unwrap_or(0),
     };
+    // At once: what comes before a leg can take long.
+    let welcome = client::greet(&mut stream, &hello).map_err(io)?;
+    let mut line = stream.try_clone().map_err(io)?;
+    let ended = kept_leg(settings, &dir, &run, claim, (stream, welcome), words.options, observer);
+    if ended.is_err() {
+        // What stands in its way would stand in the next one's too.
+        client::say_goodbye(&mut line);
+    }
+    ended
+}
+
+/// Runs the leg of a runner that is known.
+fn kept_leg(
+    settings: &Settings,
+    dir: &RunDir,
+    run: &RunId,
+    claim: Claim,
+    (stream, welcome): (UnixStream, Welcome),
+    options: LegOptions,
+    observer: impl FnOnce(&crate::journal::RunFile, &RunDir, &[crate::journal::Record]) -> Rc<dyn Observer>,
+) -> Result<i32, Refusal> {
+    let io = |source| Refusal::from(RunError::Io { path: dir.root().into(), source });
+    let file = leg::load(dir)?;
+    let records = store::read(&dir.events()).map_err(RunError::from)?;
+    let kept = claim.share().map_err(io)?;
     let names = Names::of(&file.graph);
     let state = replay(&file.graph, &names, &records)
         .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() })?;
     let mut repository = None;
     let mut space = super::leg::Space::default();
-    let told = observer(&file, &dir, &records);
+    let told = observer(&file, dir, &records);
     if let Some(of_run) = &file.repository {
         let worktrees = GitWorktrees::new(&settings.environment);
         let found = find_again(&worktrees, of_run)?;
         let mut opened = state;
-        super::resume::open(&mut opened, &words.options);
+        super::resume::open(&mut opened, &options);
         let ready = readiness(&worktrees, &found, &file, &opened)?;
         ready.notes.iter().for_each(|note| told.warn(note));
         space = ready.enough()?;
         repository = Some(found);
     }
-    let supervisor = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid() as u32);
-    let link = Link::Handed { stream, supervisor, hello };
+    let link = Link::Handed { stream, welcome };
     let claimed = Claimed { file, dir: dir.clone(), claim, repository, space, link };
-    let ended = run_leg(settings, claimed, &words.options, told)?;
+    let ended = run_leg(settings, claimed, &options, told)?;
     if ended.stop == Some(StopReason::SupervisorLost) {
         // Its nodes died with it. Another one goes on.
-        let options = LegOptions { retry_failed: false, retry_blocked: false, ..words.options };
-        detach(settings, &dir, &run, kept, &options, SUPERVISOR_LOST)?;
+        let options = LegOptions { retry_failed: false, retry_blocked: false, ..options };
+        detach(settings, dir, run, kept, &options, SUPERVISOR_LOST)?;
     }
     Ok(ended.exit)
 }

@@ -18,7 +18,7 @@ use crate::journal::runfile::RepositoryFile;
 use crate::journal::store::Journal;
 use crate::journal::{RunDir, RunFile};
 use crate::process::client::Supervisor;
-use crate::process::protocol::Hello;
+use crate::process::protocol::Welcome;
 use crate::process::spawn::own_program;
 use crate::process::survivors::{Late, end_survivors, outlive_supervisor};
 use crate::provision::learned::Learned;
@@ -318,10 +318,8 @@ pub enum Link {
     Handed {
         /// The connection to it.
         stream: std::os::unix::net::UnixStream,
-        /// Its process.
-        supervisor: u32,
-        /// Who we are.
-        hello: Hello,
+        /// What it told us.
+        welcome: Welcome,
     },
 }
 
@@ -370,8 +368,8 @@ async fn leg_inside(
     let is_kept = matches!(link, Link::Handed { .. });
     let supervisor = match link {
         Link::Own => Supervisor::start(&own_program(), dir.root(), &marked, fence.clone()),
-        Link::Handed { stream, supervisor, hello } => {
-            Supervisor::greet(stream, supervisor, &hello, settings.environment.clone(), fence.clone())
+        Link::Handed { stream, welcome } => {
+            Supervisor::take_up(stream, welcome, settings.environment.clone(), fence.clone())
         }
     };
     let supervisor = Rc::new(supervisor.map_err(|error| io(dir.root(), error))?);

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::environment::Environment;
 use super::pauses::Pauses;
-use super::protocol::{self, Difference, Hello, Inherited, JobSpec, Reply, Request};
+use super::protocol::{self, Difference, Hello, Inherited, JobSpec, Reply, Request, Welcome};
 use super::survivors::signal_one;
 use super::{Job, JobEnd, JobStart, Spawner, spawn, table};
 use crate::failpoint::{self, Point};
@@ -71,35 +71,16 @@ impl Supervisor {
         Supervisor::connected(ours, pid, environment.clone(), Vec::new(), fence, reaped)
     }
 
-    /// Takes up the connection to the supervisor `pid` that started this process, and with it the jobs that an
-    /// earlier runner left; must be called inside a tokio runtime. Says who we are, and returns once we are
-    /// known: our receipt is then durable.
+    /// Goes on over a connection on which [`greet`] was answered; must be called inside a tokio runtime.
     ///
-    /// `environment` is what the supervisor was started with. Errors: it does not answer in time, or does not
-    /// know us.
-    pub fn greet(
-        mut stream: StdStream,
-        pid: u32,
-        hello: &Hello,
+    /// `environment` is what the supervisor was started with. Errors: the connection can't be used.
+    pub fn take_up(
+        stream: StdStream,
+        welcome: Welcome,
         environment: Environment,
         fence: Fence,
     ) -> io::Result<Supervisor> {
-        let mut line = serde_json::to_vec(&Request::Hello(hello.clone()))?;
-        line.push(b'\n');
-        stream.write_all(&line)?;
-        stream.set_read_timeout(Some(WELCOME_WAIT))?;
-        // Byte by byte: what follows the line is for whoever reads on.
-        let mut line = Vec::new();
-        let mut byte = [0];
-        while byte != *b"\n" {
-            stream.read_exact(&mut byte)?;
-            line.push(byte[0]);
-        }
-        let Reply::Welcome(jobs) = serde_json::from_slice(&line)? else {
-            return Err(io::Error::other("the supervisor answered something else"));
-        };
-        stream.set_read_timeout(None)?;
-        Supervisor::connected(stream, pid, environment, jobs, fence, || ())
+        Supervisor::connected(stream, welcome.supervisor, environment, welcome.jobs, fence, || ())
     }
 
     /// Says that the leg is over, and returns once that is on its way: nobody is started in our place.
@@ -279,6 +260,39 @@ impl Spawner for Supervisor {
     fn lost(&self) -> Option<oneshot::Receiver<()>> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
+}
+
+/// Says to the supervisor that started this process who we are, and returns what it answers: we are known then, and
+/// our receipt is durable.
+///
+/// Errors: it does not answer in time, or does not know us.
+pub fn greet(stream: &mut StdStream, hello: &Hello) -> io::Result<Welcome> {
+    send(stream, &Request::Hello(hello.clone()))?;
+    stream.set_read_timeout(Some(WELCOME_WAIT))?;
+    // Byte by byte: what follows the line is for whoever reads on.
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while byte != *b"\n" {
+        stream.read_exact(&mut byte)?;
+        line.push(byte[0]);
+    }
+    stream.set_read_timeout(None)?;
+    match serde_json::from_slice(&line)? {
+        Reply::Welcome(welcome) => Ok(welcome),
+        _ => Err(io::Error::other("the supervisor answered something else")),
+    }
+}
+
+/// Says to the supervisor that this process goes and nobody is to be started in its place.
+pub fn say_goodbye(stream: &mut StdStream) {
+    // A supervisor that is gone needs no goodbye.
+    let _ = send(stream, &Request::Bye);
+}
+
+fn send(stream: &mut StdStream, request: &Request) -> io::Result<()> {
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    stream.write_all(&line)
 }
 
 /// Returns how a job ended, its supervisor's death included.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 use tokio::net::UnixStream;
 
-use super::protocol::{Hello, Inherited, Reply};
+use super::protocol::{Hello, Inherited, Reply, Welcome};
 use super::runner::{self, HELLO_WAIT, Standing};
 use super::supervisor::{Job, Supervisor};
 use super::survivors::{GRACE, signal_one};
@@ -68,7 +68,8 @@ impl Supervisor {
                     start_time: job.start_time,
                     elapsed_ms: job.since.elapsed().as_millis() as u64,
                 };
-                self.reply(Reply::Welcome(self.jobs.values().map(living).collect()));
+                let jobs = self.jobs.values().map(living).collect();
+                self.reply(Reply::Welcome(Welcome { supervisor: std::process::id(), jobs }));
             }
             Some(Err(error)) => {
                 self.kill_runner(pid);

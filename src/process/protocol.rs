@@ -56,6 +56,15 @@ pub struct Hello {
     pub start_time: u64,
 }
 
+/// What a runner is told that is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// The supervisor's process.
+    pub supervisor: u32,
+    /// Jobs that outlived the runner before.
+    pub jobs: Vec<Inherited>,
+}
+
 /// A job that outlived the runner that started it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inherited {
@@ -95,7 +104,7 @@ pub enum Reply {
     /// The supervisor lives.
     Here,
     /// A runner is known now, and its receipt durable: it may begin. These jobs live on.
-    Welcome(Vec<Inherited>),
+    Welcome(Welcome),
     /// A job and all it started have ended; its exit record is on disk.
     Exited {
         /// The job.
