@@ -102,6 +102,7 @@ fn journal(graph: &Graph, names: &Names) -> Vec<u8> {
             r#gen: Generation(1),
             target: fact.target().map(str::to_string),
             synced: Some(at as u64),
+            batch: None,
             fact,
         };
         let line = serde_json::to_string(&record).unwrap_or_else(|error| panic!("{error}"));

@@ -66,7 +66,7 @@ impl Fence {
 }
 
 /// Returns the generation that a lock file names: `PID START GENERATION …`.
-fn generation_in(lock: &File) -> Option<Generation> {
+pub fn generation_in(lock: &File) -> Option<Generation> {
     let mut bytes = [0; LENGTH_MAX];
     let length = lock.read_at(&mut bytes, 0).ok()?;
     let text = std::str::from_utf8(&bytes[..length]).ok()?;

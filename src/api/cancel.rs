@@ -7,7 +7,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::find::{Found, here, run};
 use super::{Refusal, exit};
-use crate::run::leg;
+use crate::journal::store;
+use crate::run::{RunError, leg};
 use crate::schedule::fact::RunStatus;
 use crate::settings::Settings;
 
@@ -32,9 +33,21 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
         None => only_living(settings)?,
     };
     let id = found.file.run_id.to_string();
-    let Some(holder) = leg::holder(&found.dir) else {
-        let ended = leg::end_leftovers(&found.dir, Some(&found.file.graph))?;
-        return Ok((id, Cancelled::NotRunning { ended }));
+    let holder = loop {
+        if let Some(holder) = leg::holder(&found.dir) {
+            break holder;
+        }
+        // Under a claim: a leg that begins meanwhile would lose its supervisor to us.
+        let records = store::read(&found.dir.events()).map_err(RunError::from)?;
+        match leg::claim(&found.dir, &found.file.run_id, &records, leg::Purpose::Gc) {
+            Ok(claim) => {
+                let ended = leg::end_leftovers(&found.dir, Some(&found.file.graph))?;
+                claim.release();
+                return Ok((id, Cancelled::NotRunning { ended }));
+            }
+            Err(RunError::Held { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     };
     let busy = match holder.purpose {
         leg::Purpose::Leg | leg::Purpose::Keep => None,
@@ -54,6 +67,10 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
     while let Some(holder) = leg::holder(&found.dir) {
         // Of a detached run another runner may take the place of the one that was asked; a supervisor between
         // two of them heeds the note.
+        if asked.is_some() && !found.dir.cancel().exists() {
+            // A claim took the note away: the leg that was to end has, and somebody has begun another.
+            break;
+        }
         if holder.purpose == leg::Purpose::Leg && asked != Some(holder.pid) {
             ask(&holder)?;
             asked = Some(holder.pid);

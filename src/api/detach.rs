@@ -21,7 +21,7 @@ use crate::process::environment::Environment;
 use crate::process::protocol::{Hello, Welcome};
 use crate::process::spawn::{own_program, start_keeping};
 use crate::process::{supervisor, table};
-use crate::run::keep::{RunKeeper, Told};
+use crate::run::keep::{RunKeeper, STARTED, SUPERVISOR_LOST, Told, stop_left_open};
 use crate::run::leg::{self, Claim, Purpose, write_holder};
 use crate::run::seams::SystemClock;
 use crate::run::{Observer, RunError};
@@ -120,11 +120,6 @@ pub fn keep(
     supervisor::keep(folder, Box::new(keeper), environment)
 }
 
-/// Why the first runner of a detached run is started.
-pub const STARTED: &str = "started";
-/// Why a runner is started by a supervisor in the place of one that is gone.
-pub const SUPERVISOR_LOST: &str = "supervisor-lost";
-
 /// Returns what a runner is told that takes a dead one's place: what was opened again is open.
 fn later(words: &str) -> Option<String> {
     let mut words: Words = serde_json::from_str(words).ok()?;
@@ -204,7 +199,8 @@ fn kept_leg(
         space = ready.enough()?;
         repository = Some(found);
     }
-    let link = Link::Handed { stream, welcome };
+    // Who was to stop, and died before it had, is followed by one that stops.
+    let link = Link::Handed { stream, welcome, stop: stop_left_open(&records) };
     let claimed = Claimed { file, dir: dir.clone(), claim, repository, space, link };
     let ended = run_leg(settings, claimed, &options, told)?;
     if ended.stop == Some(StopReason::SupervisorLost) {

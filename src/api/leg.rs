@@ -320,6 +320,8 @@ pub enum Link {
         stream: std::os::unix::net::UnixStream,
         /// What it told us.
         welcome: Welcome,
+        /// Why the leg before was to stop, where it died before it had.
+        stop: Option<StopReason>,
     },
 }
 
@@ -363,12 +365,16 @@ async fn leg_inside(
     let Claimed { file, dir, claim, repository, space, link } = claimed;
     let io = |path: &std::path::Path, source| RunError::Io { path: path.into(), source };
     let fence = claim.fence(&dir)?;
-    let asks = signals::listen(&dir).map_err(|error| io(dir.root(), error))?;
+    let stop = match &link {
+        Link::Own => None,
+        Link::Handed { stop, .. } => *stop,
+    };
+    let asks = signals::listen(&dir, stop).map_err(|error| io(dir.root(), error))?;
     let marked = of_git(&settings.environment, &file.run_id, &dir);
     let is_kept = matches!(link, Link::Handed { .. });
     let supervisor = match link {
         Link::Own => Supervisor::start(&own_program(), dir.root(), &marked, fence.clone()),
-        Link::Handed { stream, welcome } => {
+        Link::Handed { stream, welcome, .. } => {
             Supervisor::take_up(stream, welcome, settings.environment.clone(), fence.clone())
         }
     };

@@ -162,7 +162,8 @@ pub fn go(
     }
     if is_detached {
         let lock = claim.share().map_err(|source| RunError::Io { path: dir.lock(), source })?;
-        let pid = super::detach::detach(settings, &dir, &file.run_id, lock, options, super::detach::STARTED)?;
+        let pid =
+            super::detach::detach(settings, &dir, &file.run_id, lock, options, crate::run::keep::STARTED)?;
         return Ok(Resumed::Detached(pid));
     }
     let claimed = Claimed { file, dir, claim, repository, space, link: Link::Own };

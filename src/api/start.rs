@@ -154,7 +154,7 @@ pub fn detach(
 ) -> Result<u32, Refusal> {
     let Prepared { file, dir, .. } = prepared;
     let lock = claim.share().map_err(|source| RunError::Io { path: dir.lock(), source })?;
-    super::detach::detach(settings, dir, &file.run_id, lock, options, super::detach::STARTED)
+    super::detach::detach(settings, dir, &file.run_id, lock, options, crate::run::keep::STARTED)
 }
 
 /// Runs the first leg of a run that was made to its end.

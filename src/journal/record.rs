@@ -26,6 +26,9 @@ pub struct Record {
     /// On the first line of what was written at once: the number of the last line that was durable by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synced: Option<u64>,
+    /// On the first line of several that were written at once: how many there are. They count all or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
 }
 
 /// Number of the journal's format. Every leg writes it into its `run.started`.
@@ -80,7 +83,7 @@ pub struct Parsed {
     pub length: usize,
 }
 
-/// Returns the records in `bytes`, a torn end left out.
+/// Returns the records in `bytes`, a torn end left out: a batch counts whole or not at all.
 ///
 /// Errors: the number, from 1, of a line that is damaged, and why. An end is torn, not damaged, where it has
 /// no line break, or where the disk gave back zeros for what was never written; and no later line says that it
@@ -94,11 +97,18 @@ pub fn parse_after(before: u64, bytes: &[u8]) -> Result<Parsed, (usize, String)>
     let mut records: Vec<Record> = Vec::new();
     let mut length = 0;
     let mut has_sums = false;
+    // Where the last batch begins that is not whole yet, and how many of its lines are wanting.
+    let mut batch: Option<(usize, usize, u32)> = None;
     while let Some(end) = bytes[length..].iter().position(|byte| *byte == b'\n') {
         let line = &bytes[length..length + end];
         let due = records.last().map_or(before, |last| last.seq) + 1;
         match record_of(line, due, has_sums) {
             Ok((record, seal)) => {
+                batch = match (record.batch, batch) {
+                    (Some(lines), _) if lines > 1 => Some((records.len(), length, lines - 1)),
+                    (_, Some((first, start, wanting))) if wanting > 1 => Some((first, start, wanting - 1)),
+                    (_, _) => None,
+                };
                 records.push(record);
                 has_sums |= seal == Seal::Holds;
             }
@@ -106,6 +116,10 @@ pub fn parse_after(before: u64, bytes: &[u8]) -> Result<Parsed, (usize, String)>
             Err(reason) => return Err((before as usize + records.len() + 1, reason)),
         }
         length += end + 1;
+    }
+    if let Some((first, start, _)) = batch {
+        records.truncate(first);
+        length = start;
     }
     Ok(Parsed { records, length })
 }
@@ -173,6 +187,7 @@ mod tests {
             fact: Fact::RunFinished { status: RunStatus::Passed },
             target: None,
             synced: None,
+            batch: None,
         };
         let mut line = serde_json::to_vec(&record).unwrap();
         line.push(b'\n');
@@ -250,6 +265,29 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_counts_whole_or_not_at_all() {
+        let of_batch = |seq: u64, lines: Option<u32>| {
+            let mut record: Record = serde_json::from_slice(&line(seq)).unwrap();
+            (record.synced, record.batch) = (lines.map(|_| 1), lines);
+            sealed(serde_json::to_string(&record).unwrap())
+                .into_bytes()
+                .into_iter()
+                .chain([b'\n'])
+                .collect::<Vec<u8>>()
+        };
+        let before = of_batch(1, Some(1));
+        let batch = [of_batch(2, Some(3)), of_batch(3, None), of_batch(4, None)].concat();
+        for cut in 1..=batch.len() {
+            let torn = &[before.clone(), batch[..batch.len() - cut].to_vec()].concat();
+            let parsed = parse(torn).unwrap();
+            assert_eq!((parsed.records.len(), parsed.length), (1, before.len()), "{cut} bytes short");
+        }
+        let whole = [before, batch].concat();
+        assert_eq!(parse(&whole).unwrap().records.len(), 4);
+        assert_eq!(parse_after(1, &whole[parse(&whole).unwrap().length..]).unwrap().records.len(), 0);
+    }
+
+    #[test]
     fn a_newer_format_is_refused_by_its_number() {
         let line = "{\"seq\":1,\"event\":\"run.started\",\"format\":7,\"unheard\":[]}";
         let (at, reason) = parse(format!("{}\n", sealed(line.into())).as_bytes()).unwrap_err();
@@ -268,7 +306,7 @@ mod tests {
         };
         let source = include_str!("../schedule/fact.rs");
         let facts = source.split("pub enum Fact {").nth(1).and_then(|rest| rest.split("\nimpl Fact").next());
-        for name in ["seq", "ts", "leg", "gen", "target", "synced", "sum", "event"] {
+        for name in ["seq", "ts", "leg", "gen", "target", "synced", "batch", "sum", "event"] {
             assert!(!facts.unwrap().contains(&format!("\n        {name}:")), "an event has a field `{name}`");
         }
         let mut record: Record = serde_json::from_slice(&line(1)).unwrap();

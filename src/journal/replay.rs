@@ -56,6 +56,7 @@ mod tests {
             r#gen: Generation(1),
             target: None,
             synced: None,
+            batch: None,
             fact,
         };
         facts.into_iter().enumerate().map(record).collect()

@@ -133,6 +133,7 @@ impl Journal {
             return Err(JournalError::Poisoned { path: self.path.clone() });
         }
         self.fence.check()?;
+        let lines = facts.len() as u32;
         let durable = facts.iter().any(Fact::must_last);
         let mut batch = String::new();
         let mut written = Vec::with_capacity(facts.len());
@@ -144,6 +145,7 @@ impl Journal {
                 r#gen: self.generation,
                 target: fact.target().map(str::to_string),
                 synced: written.is_empty().then_some(self.synced),
+                batch: (written.is_empty() && lines > 1).then_some(lines),
                 fact,
             };
             let line = serde_json::to_string(&record)

@@ -18,8 +18,13 @@ impl Supervisor {
     /// Does what is due for a runner: announces one, starts it, or does without one that says nothing.
     pub(super) fn see_to_runner(&mut self) {
         let now = Instant::now();
-        if self.runner.due().is_none_or(|at| now < at) {
+        let is_hurried = || self.keeper.as_ref().is_some_and(|keeper| keeper.is_hurried());
+        let may_hurry = matches!(self.runner, Standing::Announced(..));
+        if self.runner.due().is_none_or(|at| now < at && !(may_hurry && is_hurried())) {
             return;
+        }
+        if self.kill_strays_at.is_some() {
+            self.kill_strays();
         }
         match std::mem::replace(&mut self.runner, Standing::Over) {
             Standing::None(_) => match self.keeper.as_mut().map(|keeper| keeper.announce()) {
@@ -104,7 +109,8 @@ impl Supervisor {
             Standing::Started(..) => self.not_started("it ended before it had said who it is"),
             Standing::Known(_) => {
                 self.end_bound();
-                self.runner = Standing::None(Instant::now());
+                // Two of them in one lane would work against each other.
+                self.runner = Standing::None(self.kill_strays_at.unwrap_or_else(Instant::now));
             }
             other => self.runner = other,
         }
@@ -140,8 +146,9 @@ impl Supervisor {
         for job in bound {
             self.end(&job, true);
         }
-        self.signal_strays(Signal::TERM);
-        self.kill_strays_at = Some(Instant::now() + GRACE);
+        if self.signal_strays(Signal::TERM) {
+            self.kill_strays_at = Some(Instant::now() + GRACE);
+        }
     }
 
     /// Kills what a dead runner's own commands are still at, once their time is over.
@@ -151,10 +158,11 @@ impl Supervisor {
     }
 
     /// Signals commands that a dead runner had started by itself: of the run, and no job. What the living one has
-    /// started is not among them.
-    fn signal_strays(&self, signal: Signal) {
+    /// started is not among them. Returns whether there were any.
+    fn signal_strays(&self, signal: Signal) -> bool {
         let all = table::scan();
         let mark = self.run_dir.as_os_str().as_bytes();
+        let mut any = false;
         let of_runner: Vec<u32> =
             self.runner.pid().map(|pid| table::descendants(&all, pid)).unwrap_or_default();
         for process in table::descendants(&all, std::process::id()).iter().filter_map(|pid| all.get(pid)) {
@@ -162,7 +170,9 @@ impl Supervisor {
             let is_stray = is_of_run && table::variable(process.pid, "OMG_JOB").is_none();
             if is_stray && !of_runner.contains(&process.pid) {
                 signal_one(process, signal);
+                any = true;
             }
         }
+        any
     }
 }

@@ -25,6 +25,9 @@ pub trait Keeper {
     /// or that can't be written.
     fn known(&mut self, hello: &Hello, pid: u32) -> io::Result<()>;
 
+    /// Returns whether nobody is to wait for the next runner: it is awaited by who wants the run to end.
+    fn is_hurried(&self) -> bool;
+
     /// Takes note of a start that came to nothing. Returns whether another is tried.
     fn failed(&mut self, reason: &str) -> bool;
 }

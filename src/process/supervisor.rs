@@ -233,7 +233,8 @@ impl Supervisor {
             let ending = self.jobs.values().any(|job| job.over || job.kill_at.is_some());
             let several = self.jobs.len() > 1;
             let look_at = tokio::time::Instant::from_std(self.look_at);
-            let due = self.runner.due();
+            // A pause is looked at now and then: somebody may be in a hurry.
+            let due = self.runner.due().map(|at| at.min(Instant::now() + LOOK));
             let strays = self.kill_strays_at;
             let strays_at = tokio::time::Instant::from_std(strays.unwrap_or(self.look_at));
             let due_at = tokio::time::Instant::from_std(due.unwrap_or(self.look_at));
@@ -503,7 +504,16 @@ impl Supervisor {
 
     fn open_record(&mut self, path: &Path) -> io::Result<()> {
         if !self.records.contains_key(path) {
-            let file = OpenOptions::new().create(true).append(true).open(path)?;
+            let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
+            // A line that a kill or a full disk cut short would swallow the next.
+            let length = file.metadata()?.len();
+            let mut last = [b'\n'];
+            if length > 0 {
+                std::os::unix::fs::FileExt::read_exact_at(&file, &mut last, length - 1)?;
+            }
+            if last != [b'\n'] {
+                file.write_all(b"\n")?;
+            }
             self.records.insert(path.to_path_buf(), file);
         }
         Ok(())

@@ -90,6 +90,12 @@ pub enum Late {
     Kill,
 }
 
+/// Returns whether a supervisor of a run lives.
+pub fn is_supervised(run_dir: &Path) -> bool {
+    let lock = File::open(run_dir.join("supervisor.lock"));
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+}
+
 /// Waits until the supervisor of a run is gone, at the most `patience`. Returns whether it is gone.
 pub fn outlive_supervisor(run_dir: &Path, patience: Duration, late: Late) -> io::Result<bool> {
     let path = run_dir.join("supervisor.lock");

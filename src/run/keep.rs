@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::leg::{self, Purpose};
 use super::{Clock, RunDir};
-use crate::fence::Fence;
+use crate::fence::{Fence, generation_in};
 use crate::ids::{Generation, IntentId, RunId};
 use crate::journal::mask::Mask;
 use crate::journal::store::{self, Journal};
@@ -20,10 +20,11 @@ use crate::process::protocol::Hello;
 use crate::process::runner::{Keeper, Start};
 use crate::process::spawn::own_program;
 use crate::process::table;
-use crate::schedule::{Fact, FaultClass};
+use crate::schedule::fact::StopReason;
+use crate::schedule::{Fact, Scope};
 
-/// Most runners in a row that came to nothing: none of their nodes ended by itself.
-pub const STARTS_MAX: u32 = 5;
+/// Most runners in a row that are started in the place of one that died while none of its nodes came to its own end.
+pub const DEATHS_MAX: u32 = 5;
 
 /// What a supervisor that keeps a run tells who detached it, once, as a line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +47,8 @@ pub struct RunKeeper {
     run: RunId,
     lock: File,
     generation: Generation,
+    /// That of the first runner.
+    first: Generation,
     build: &'static str,
     clock: Box<dyn Clock>,
     /// What the next runner is told besides the run and its claim.
@@ -58,14 +61,17 @@ pub struct RunKeeper {
     tell: Option<UnixStream>,
 }
 
-/// Returns how many runners were started in a row without any node coming to its end by itself.
-pub fn starts_in_a_row(records: &[Record]) -> u32 {
+/// Returns how many runners died in a row without any node coming to its own end, since a person last had the run
+/// started.
+pub fn deaths_in_a_row(records: &[Record]) -> u32 {
     let mut count = 0;
     for record in records {
         match &record.fact {
+            Fact::RestartRequested { reason, .. } if reason == STARTED => count = 0,
             Fact::RestartRequested { .. } => count += 1,
+            // A node that something else ends each time would be started for ever.
             Fact::AttemptFinished { delivered: true, fault, .. }
-                if fault.as_ref().is_none_or(|fault| fault.class != FaultClass::Interrupted) =>
+                if fault.as_ref().is_none_or(|fault| fault.scope == Scope::Task) =>
             {
                 count = 0;
             }
@@ -74,6 +80,27 @@ pub fn starts_in_a_row(records: &[Record]) -> u32 {
     }
     count
 }
+
+/// Returns why the last leg was asked to stop by a person, where it died before it had.
+pub fn stop_left_open(records: &[Record]) -> Option<StopReason> {
+    let mut open = None;
+    for record in records {
+        match &record.fact {
+            Fact::RunStarted { .. } | Fact::RunFinished { .. } => open = None,
+            Fact::Stopping { reason: StopReason::SupervisorLost } => {}
+            Fact::Stopping { reason } => open = open.or(Some(*reason)),
+            _ => {}
+        }
+    }
+    open
+}
+
+/// Why the first runner of a detached run is started.
+pub const STARTED: &str = "started";
+/// Why a runner is started where the one before died.
+pub const RUNNER_DIED: &str = "runner-died";
+/// Why a runner is started by a supervisor in the place of one that is gone.
+pub const SUPERVISOR_LOST: &str = "supervisor-lost";
 
 /// Returns how long the start of runner number `number` in a row waits.
 pub fn pause(number: u32) -> Duration {
@@ -101,9 +128,22 @@ impl RunKeeper {
         (reason, words, later): (&'static str, String, String),
         tell: UnixStream,
     ) -> io::Result<RunKeeper> {
-        let holder = leg::read_holder(&dir).ok_or_else(|| io::Error::other("the run's lock names nobody"))?;
-        let generation = holder.generation;
-        Ok(RunKeeper { dir, run, lock, generation, build, clock, words, later, reason, tell: Some(tell) })
+        // Of the lock that is held: the file of that name may be another's by now.
+        let generation =
+            generation_in(&lock).ok_or_else(|| io::Error::other("the run's lock names nobody"))?;
+        Ok(RunKeeper {
+            dir,
+            run,
+            lock,
+            generation,
+            first: generation,
+            build,
+            clock,
+            words,
+            later,
+            reason,
+            tell: Some(tell),
+        })
     }
 
     fn intent(&self) -> IntentId {
@@ -111,8 +151,12 @@ impl RunKeeper {
         IntentId::new(self.generation, 0)
     }
 
+    fn fence(&self) -> io::Result<Fence> {
+        Ok(Fence::of(&self.dir.lock(), self.lock.try_clone()?, self.generation))
+    }
+
     fn append(&self, facts: Vec<Fact>) -> io::Result<()> {
-        let fence = Fence::of(&self.dir.lock(), self.lock.try_clone()?, self.generation);
+        let fence = self.fence()?;
         let leg = |records: &[Record]| (leg::last_leg(records), self.generation);
         let written = Journal::open(&self.dir.events(), leg, Mask::default(), fence)
             .and_then(|(mut journal, _)| journal.append(facts, self.clock.now()));
@@ -136,19 +180,34 @@ impl RunKeeper {
 impl Keeper for RunKeeper {
     fn announce(&mut self) -> io::Result<Option<Start>> {
         let records = store::read(&self.dir.events()).map_err(|error| io::Error::other(error.to_string()))?;
-        let number = starts_in_a_row(&records);
-        // Each runner has a generation of its own; the first has that of the claim, where nobody wrote in it.
+        let number = deaths_in_a_row(&records);
+        // Who took the run over has a newer generation in the lock, or in the journal; to mint one past it would be
+        // to take it back.
+        self.fence()?.check().map_err(io::Error::other)?;
         let written = records.last().map_or(Generation(0), |record| record.r#gen);
-        if written >= self.generation {
+        if written > self.generation {
+            return Err(io::Error::other("another process has written to the run's journal"));
+        }
+        // Each runner has a generation of its own; the first has that of the claim, where nobody wrote in it.
+        if written == self.generation {
             self.generation = Generation(written.0 + 1);
         }
+        let has_begun =
+            |record: &Record| matches!(record.fact, Fact::RunStarted { .. }) && record.r#gen >= self.first;
+        // What was to be opened again is open once a leg has begun.
+        let words = if records.iter().any(has_begun) { &self.later } else { &self.words }.clone();
         leg::write_holder(&self.lock, self.generation, leg::last_leg(&records), Purpose::Keep)?;
         let requested = Fact::RestartRequested { intent: self.intent(), reason: self.reason.into(), number };
         self.append(vec![requested])?;
-        self.reason = "runner-died";
-        if number > STARTS_MAX {
-            let reason = format!("{number} runners in a row came to nothing; given up");
-            self.append(vec![Fact::RestartFailed { intent: self.intent(), executed: false, reason }])?;
+        let is_first = std::mem::replace(&mut self.reason, RUNNER_DIED) == STARTED;
+        if number > DEATHS_MAX {
+            let reason = format!("{number} runners in a row died before any node came to its end; given up");
+            self.append(vec![Fact::RestartFailed {
+                intent: self.intent(),
+                executed: false,
+                reason: reason.clone(),
+            }])?;
+            self.tell(&Told::Failed { reason });
             return Ok(None);
         }
         let log = OpenOptions::new().create(true).append(true).open(self.dir.runner_log())?;
@@ -158,12 +217,12 @@ impl Keeper for RunKeeper {
                 "__leg".into(),
                 self.dir.root().as_os_str().to_owned(),
                 self.generation.0.to_string().into(),
-                std::mem::replace(&mut self.words, self.later.clone()).into(),
+                words.into(),
             ],
             cwd: self.dir.root().to_path_buf(),
             lock: self.lock.try_clone()?,
             log,
-            pause: pause(number),
+            pause: if is_first { Duration::ZERO } else { pause(number) },
         }))
     }
 
@@ -189,6 +248,10 @@ impl Keeper for RunKeeper {
         Ok(())
     }
 
+    fn is_hurried(&self) -> bool {
+        self.dir.cancel().exists()
+    }
+
     fn failed(&mut self, reason: &str) -> bool {
         let failed =
             Fact::RestartFailed { intent: self.intent(), executed: false, reason: reason.to_string() };
@@ -204,7 +267,7 @@ impl Keeper for RunKeeper {
 mod tests {
     use super::*;
     use crate::ids::{Leg, NodeId};
-    use crate::schedule::Fault;
+    use crate::schedule::{Fault, FaultClass};
 
     fn record(fact: Fact) -> Record {
         Record {
@@ -215,12 +278,13 @@ mod tests {
             fact,
             target: None,
             synced: None,
+            batch: None,
         }
     }
 
-    fn start() -> Record {
+    fn start(reason: &str) -> Record {
         let intent = IntentId::new(Generation(1), 0);
-        record(Fact::RestartRequested { intent, reason: "runner-died".into(), number: 0 })
+        record(Fact::RestartRequested { intent, reason: reason.into(), number: 0 })
     }
 
     fn ended(fault: Option<FaultClass>) -> Record {
@@ -238,19 +302,33 @@ mod tests {
     }
 
     #[test]
-    fn runners_are_counted_while_nothing_comes_of_them() {
-        assert_eq!(starts_in_a_row(&[]), 0);
-        assert_eq!(starts_in_a_row(&[start(), start()]), 2);
-        // What ended with its supervisor did not end by itself.
-        assert_eq!(starts_in_a_row(&[start(), ended(Some(FaultClass::Interrupted)), start()]), 2);
-        for fault in [None, Some(FaultClass::NonzeroExit)] {
-            assert_eq!(starts_in_a_row(&[start(), start(), ended(fault), start()]), 1);
+    fn deaths_are_counted_while_nothing_comes_of_the_runners() {
+        let died = || start(RUNNER_DIED);
+        assert_eq!(deaths_in_a_row(&[start(STARTED)]), 0);
+        assert_eq!(deaths_in_a_row(&[start(STARTED), died(), start(SUPERVISOR_LOST)]), 2);
+        // What ended with its supervisor, or was killed by who kills runners, did not come to its own end.
+        for fault in [FaultClass::Interrupted, FaultClass::Killed] {
+            assert_eq!(deaths_in_a_row(&[died(), ended(Some(fault)), died()]), 2);
         }
+        for fault in [None, Some(FaultClass::NonzeroExit)] {
+            assert_eq!(deaths_in_a_row(&[died(), died(), ended(fault), died()]), 1);
+        }
+        // A person who has it started again begins anew.
+        assert_eq!(deaths_in_a_row(&[died(), died(), start(STARTED)]), 0);
+    }
+
+    #[test]
+    fn a_stop_that_a_person_asked_for_outlives_the_runner() {
+        let stopping = |reason| record(Fact::Stopping { reason });
+        let begun = || record(Fact::RunFinished { status: crate::schedule::fact::RunStatus::Interrupted });
+        assert_eq!(stop_left_open(&[stopping(StopReason::Cancel)]), Some(StopReason::Cancel));
+        assert_eq!(stop_left_open(&[stopping(StopReason::Cancel), begun()]), None);
+        assert_eq!(stop_left_open(&[stopping(StopReason::SupervisorLost)]), None);
     }
 
     #[test]
     fn each_start_in_a_row_waits_longer_than_the_one_before() {
         assert_eq!(pause(1), Duration::ZERO);
-        assert!((2..STARTS_MAX).all(|number| pause(number) < pause(number + 1)));
+        assert!((2..DEATHS_MAX).all(|number| pause(number) < pause(number + 1)));
     }
 }

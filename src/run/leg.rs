@@ -134,7 +134,25 @@ const FORK_WAIT: Duration = Duration::from_secs(2);
 /// Returns who holds a run; `None` where nobody alive does: by lock, pid and start time, never by pid
 /// alone.
 pub fn holder(dir: &RunDir) -> Option<Holder> {
-    let file = File::open(dir.lock()).ok()?;
+    let unknown = || {
+        Some(Holder {
+            pid: 0,
+            start_time: 0,
+            generation: Generation(0),
+            leg: Leg(0),
+            purpose: Purpose::Leg,
+            boot: None,
+        })
+    };
+    let file = match File::open(dir.lock()) {
+        Ok(file) => file,
+        // Somebody deleted it, and its holder may live: its supervisor does.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return if survivors::is_supervised(dir.root()) { unknown() } else { None };
+        }
+        // Who can't be asked may live.
+        Err(_) => return unknown(),
+    };
     match lock_unless_held(dir, || file.try_lock_shared()) {
         Ok(()) => None,
         Err(_) => Some(read_holder(dir).unwrap_or(Holder {
@@ -220,8 +238,9 @@ pub fn write_holder(lock: &File, generation: Generation, leg: Leg, purpose: Purp
     let start_time = table::start_time(pid).unwrap_or(0);
     let line =
         format!("{pid} {start_time} {} {} {} {}\n", generation.0, leg.0, purpose.word(), table::boot());
-    lock.set_len(0)?;
+    // Never empty: who reads it meanwhile sees one holder or the other.
     std::os::unix::fs::FileExt::write_all_at(lock, line.as_bytes(), 0)?;
+    lock.set_len(line.len() as u64)?;
     failpoint::at(Point::LockWritten);
     lock.sync_data()?;
     failpoint::at(Point::LockSynced);
@@ -234,6 +253,10 @@ pub fn write_holder(lock: &File, generation: Generation, leg: Leg, purpose: Purp
 pub fn claim(dir: &RunDir, run: &RunId, records: &[Record], purpose: Purpose) -> Result<Claim, RunError> {
     let path = dir.lock();
     let io = |source| RunError::Io { path: path.clone(), source };
+    if !path.exists() && survivors::is_supervised(dir.root()) {
+        // Somebody deleted the lock under a living leg.
+        return Err(RunError::Held { run: run.clone(), pid: 0, leg: last_leg(records).0 });
+    }
     let lock =
         OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(io)?;
     match lock_unless_held(dir, || lock.try_lock()) {

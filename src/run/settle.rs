@@ -125,8 +125,8 @@ pub fn exits_of_their_own(graph: &Graph, dir: &RunDir, state: &RunState) -> Vec<
     let flights: Vec<(NodeIx, &Flight)> = graph
         .node_ixs()
         .filter_map(|ix| match &state.node(ix).phase {
-            NodePhase::InFlight(flight) if flight.ending.is_none() => Some((ix, flight)),
-            NodePhase::InFlight(_) | NodePhase::Waiting | NodePhase::Over(_) => None,
+            NodePhase::InFlight(flight) => Some((ix, flight)),
+            NodePhase::Waiting | NodePhase::Over(_) => None,
         })
         .collect();
     if flights.is_empty() {

@@ -333,7 +333,7 @@ impl Turn<'_> {
                 self.adopt(ix, &flight, (*pid, *start_time), Duration::from_millis(*elapsed_ms))
             }
             Some(Seen::Process(ProcessSeen::Exited { exit, in_place: true }))
-                if self.awaits_checks(ix, &flight, exit) =>
+                if self.awaits_checks(ix, exit) =>
             {
                 self.take_up(ix, &flight, exit)
             }
@@ -345,12 +345,9 @@ impl Turn<'_> {
     }
 
     /// Returns whether a process ended well by itself, and only its `verify` was not made.
-    fn awaits_checks(&self, ix: NodeIx, flight: &Flight, exit: &Exit) -> bool {
+    fn awaits_checks(&self, ix: NodeIx, exit: &Exit) -> bool {
         let check = &self.graph.node(ix).check;
-        check.verify.is_some()
-            && flight.ending.is_none()
-            && !exit.ended_by_us
-            && judge_exit(exit, check.exit_zero, false).is_none()
+        check.verify.is_some() && !exit.ended_by_us && judge_exit(exit, check.exit_zero, false).is_none()
     }
 
     /// Goes on with the checks of a node whose process is over: it is not started again, its act is minted anew.
@@ -412,7 +409,7 @@ impl Turn<'_> {
     /// the process's own, else it runs again.
     fn settle_node(&mut self, ix: NodeIx, flight: &Flight, found: Option<&Exit>) -> Result<(), IllegalFact> {
         let node = self.graph.node(ix);
-        let judged = found.filter(|exit| !exit.ended_by_us && flight.ending.is_none());
+        let judged = found.filter(|exit| !exit.ended_by_us);
         let (exit, fault) = match judged {
             Some(exit) => {
                 let own = judge_exit(exit, node.check.exit_zero, false);

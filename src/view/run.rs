@@ -390,6 +390,7 @@ mod tests {
             fact,
             target: None,
             synced: None,
+            batch: None,
         };
         let records: Vec<Record> = facts.into_iter().map(record).collect();
         let times = times(&Names::of(&graph.graph), 1, &records);

@@ -237,3 +237,52 @@ fn a_verify_that_a_kill_cut_short_is_made_without_running_the_node_again() {
     assert_eq!(text(&world, "v").lines().count(), 3);
     assert_eq!(world.node("a")["attempts"], 1);
 }
+
+#[test]
+fn a_lock_that_is_deleted_lets_nobody_else_in() {
+    let world = World::new();
+    let _run = detach(&world, GRAPH);
+    wait_begun(&world);
+    fs::remove_file(world.run_dir().join("run.lock")).unwrap();
+    world.omg(&["resume", "r1"]).expect(5);
+    assert_eq!(world.show()["status"], "running");
+    let_go(&world);
+    world.wait_for("its end", || world.show()["status"] == "passed");
+    assert_eq!(text(&world, "a"), "begins\nends\n");
+}
+
+#[test]
+fn a_supervisor_that_is_overtaken_starts_nobody() {
+    let world = World::new();
+    let _run = detach(&world, GRAPH);
+    wait_begun(&world);
+    let runner = pid_in(&world, "run.lock").unwrap();
+    // As another host leaves it that does not see the lock.
+    let lock = world.run_dir().join("run.lock");
+    fs::remove_file(&lock).unwrap();
+    fs::write(&lock, "1 1 2 2 leg\n").unwrap();
+    let before = fs::read(world.run_dir().join("events.jsonl")).unwrap();
+    kill_process(runner, Signal::KILL).unwrap();
+    world.wait_for("the end of its supervisor", || pid_in(&world, "supervisor.lock").is_none());
+    assert_eq!(fs::read(world.run_dir().join("events.jsonl")).unwrap(), before);
+    fs::remove_file(&lock).unwrap();
+    let_go(&world);
+    world.omg(&["resume", "r1"]).expect(0);
+}
+
+#[test]
+fn a_stop_outlives_the_runner_that_was_asked_for_it() {
+    let world = World::new();
+    let graph = "name: g\nnodes:\n- {id: a, grace: 20s, run: 'trap \"\" TERM; echo begins >> a; while [ ! -e go ]; do sleep 0.05; done'}\n\
+        - {id: b, run: 'echo b >> b', depends_on: [{id: a, on: finished}]}\n";
+    let _run = detach(&world, graph);
+    wait_begun(&world);
+    let runner = pid_in(&world, "run.lock").unwrap();
+    kill_process(runner, Signal::TERM).unwrap();
+    world.wait_for("the stop", || world.event_names().contains(&"run.stopping".to_string()));
+    kill_process(runner, Signal::KILL).unwrap();
+    wait_restarts(&world, 2);
+    let_go(&world);
+    world.omg(&["watch", "r1"]).expect(143);
+    assert_eq!((text(&world, "a").as_str(), text(&world, "b").as_str()), ("begins\n", ""));
+}

@@ -651,3 +651,19 @@ fn a_detached_run_between_two_runners_lives() {
     assert_eq!(fs::read_to_string(world.run_dir().join("worktrees/ran")).unwrap(), "begins\n");
     assert!(!world.events().iter().any(|event| event["reason"] == "gc"));
 }
+
+#[test]
+fn what_a_node_left_that_the_next_leg_takes_for_passed_stays() {
+    let mut world = World::with(&[("a.txt", "one\n"), (".gitignore", "*.bin\n")]);
+    let graph = world.graph(
+        "name: g\nnodes:\n- {id: a, worktree: l, run: 'echo hi > out.bin'}\n\
+         - {id: b, worktree: l, depends_on: [a], run: 'cat out.bin'}\n",
+    );
+    let mark = world.path().join("struck");
+    world.extra.push(("FAILPOINT".into(), format!("ExitRecorded@1@{}@both", mark.display()).into()));
+    world.omg(&["run", &graph, "--run-id", "r1"]);
+    assert!(mark.exists());
+    world.omg(&["gc"]).expect(0);
+    world.omg(&["resume", "r1"]).expect(0);
+    assert_eq!(world.result("b"), "hi");
+}

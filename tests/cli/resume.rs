@@ -316,3 +316,36 @@ fn what_a_killed_cleanup_had_saved_is_told_by_the_next() {
         assert_eq!(channels["reflog"], "saved: refs/omg/rescued/r1/l", "{place}");
     }
 }
+
+#[test]
+fn a_batch_that_a_full_disk_cut_short_is_no_truth() {
+    let world = World::bare();
+    world.run("name: g\nnodes:\n- {id: a, run: 'echo a >> a'}\n- {id: b, run: 'echo b >> b; [ -e go ]', depends_on: [a]}\n")
+        .expect(1);
+    let path = world.run_dir().join("events.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    // After the attempt that passed, and before the node is said to be over.
+    let first = text.find("node.attempt.finished").unwrap();
+    let end = first + text[first..].find('\n').unwrap() + 1;
+    std::fs::write(&path, format!("{}{}", &text[..end], "{\"seq\":")).unwrap();
+    world.write("go", "");
+    world.omg(&["resume", "r1"]).expect(0);
+    let read = |name: &str| std::fs::read_to_string(world.repo().join(name)).unwrap();
+    assert_eq!((read("a").as_str(), read("b").as_str()), ("a\n", "b\nb\n"));
+}
+
+#[test]
+fn an_exit_that_was_written_in_part_does_not_hide_the_next() {
+    let mut world = World::bare();
+    world.run("name: g\nnodes:\n- {id: a, run: 'echo a >> a; [ -e go ]'}\n").expect(1);
+    let exits = world.run_dir().join("exits.jsonl");
+    let text = std::fs::read_to_string(&exits).unwrap();
+    std::fs::write(&exits, format!("{text}{{\"job\":\"g1-9\",\"co")).unwrap();
+    world.write("go", "");
+    let mark = world.path().join("struck");
+    world.extra.push(("FAILPOINT".into(), format!("ExitRecorded@1@{}@both", mark.display()).into()));
+    world.omg(&["resume", "r1", "--retry-failed"]);
+    assert!(mark.exists());
+    world.omg(&["resume", "r1"]).expect(0);
+    assert_eq!(std::fs::read_to_string(world.repo().join("a")).unwrap(), "a\na\n");
+}

@@ -12,10 +12,11 @@ use crate::journal::store::Journal;
 use crate::journal::{Record, RunDir};
 use crate::run::environment::of_git;
 use crate::run::seams::{Clock, SystemClock};
+use crate::run::settle::exits_of_their_own;
 use crate::run::sweep::{SWEEP_TIME, Terms, ignored_is_needed, performed, policy_of, request_for, sweep_now};
 use crate::run::{RunError, leg};
 use crate::schedule::Fact;
-use crate::schedule::fact::{Cleanup, RunStatus};
+use crate::schedule::fact::{Cleanup, EndState, RunStatus};
 use crate::schedule::state::{LanePhase, NodePhase, RunState};
 use crate::settings::Settings;
 use crate::view::gc::TidiedLane;
@@ -152,10 +153,21 @@ fn sweep_request(known: &Known, dir: &RunDir, lane: LaneIx, policy: Option<Polic
     let (graph, state) = (&known.file.graph, &known.state);
     let terms = Terms {
         policy: policy.unwrap_or_else(|| policy_of(graph, lane)),
-        ignored_is_needed: policy != Some(Policy::Discard) && ignored_is_needed(graph, state, lane),
+        ignored_is_needed: policy != Some(Policy::Discard)
+            && ignored_is_needed(graph, &as_exits_have_it(known, dir), lane),
         time: SWEEP_TIME,
     };
     request_for(&known.file, dir, state.lane(lane), lane, terms)
+}
+
+/// Returns where a run stands once the exits on disk are heeded, as the next leg will: a node that had ended well
+/// when both its runner and its supervisor died has passed.
+fn as_exits_have_it(known: &Known, dir: &RunDir) -> RunState {
+    let mut state = known.state.clone();
+    for node in exits_of_their_own(&known.file.graph, dir, &known.state) {
+        state.nodes[node.at()].phase = NodePhase::Over(EndState::Passed);
+    }
+    state
 }
 
 fn lane_request(state: &RunState, lane: LaneIx, request: &SweepRequest) -> LaneRequest {
