@@ -286,7 +286,20 @@ impl Gc<'_> {
             run.lanes.extend(swept);
             self.surveyor.forget();
         }
-        let why = stays(&self.facts(seen, &held.known, &[]), named);
+        let mut why = stays(&self.facts(seen, &held.known, &[]), named);
+        // Who reads where files were saved finds them there.
+        let saved_now = rescued(seen).filter(|folder| {
+            run.lanes
+                .iter()
+                .flat_map(|lane| &lane.saved)
+                .any(|place| std::path::Path::new(place).starts_with(folder))
+        });
+        why.extend(saved_now.map(|folder| {
+            format!(
+                "files of its lanes were saved in {} just now; the next `omg gc` that names it removes them",
+                folder.display()
+            )
+        }));
         if why.is_empty() {
             let root = held.known.file.repository.as_ref().map(|of_run| of_run.worktree_root.clone());
             held.fence.check().map_err(|overtaken| NotHeld::Held(overtaken.to_string()))?;

@@ -432,6 +432,7 @@ async fn leg_inside(
         provisioned: Default::default(),
         versions: Default::default(),
         learned: settings.home.join("provision-times.json"),
+        is_short_of_space: Default::default(),
         installs: Default::default(),
         installing: Default::default(),
         lanes: std::cell::RefCell::new(lanes),
@@ -442,6 +443,7 @@ async fn leg_inside(
     start.lanes_that_fit = space.lanes_that_fit(&learned);
     if let Some(note) = space.note(start.lanes_that_fit) {
         observer.warn(&note);
+        stage.is_short_of_space.set(true);
     }
     start.learned = learned.into_iter().map(|(lane, learned)| (lane, learned.ms)).collect();
     let driver =

@@ -81,6 +81,7 @@ fn run_over(
         provisioned: Default::default(),
         versions: Default::default(),
         learned: "/nowhere".into(),
+        is_short_of_space: Default::default(),
         installs: Default::default(),
         installing: Default::default(),
         lanes: Default::default(),

@@ -23,11 +23,12 @@ use crate::process::protocol::{JobExit, JobSpec, Text};
 use crate::process::{JobEnd, JobStart};
 use crate::provision::apply;
 use crate::provision::tools::Versions;
+use crate::readiness::judge::{Amount, MARGIN, lanes_that_fit};
 use crate::schedule::event::AcquiredLane;
 use crate::schedule::fault::{Exit, VerifyOutcome};
 use crate::schedule::state::{LaneRecord, MadeLane};
 use crate::schedule::{Action, Event, Fact, Fault, FaultClass};
-use crate::worktree::{AcquireClass, How, LaneHistory, LaneRequest, Repository};
+use crate::worktree::{AcquireClass, AcquireFault, How, LaneHistory, LaneRequest, Repository, Worktrees};
 
 /// What the actuators of a leg work with.
 pub struct Stage {
@@ -61,6 +62,8 @@ pub struct Stage {
     pub versions: Versions,
     /// The file of what installations took.
     pub learned: std::path::PathBuf,
+    /// Whether not all lanes of this leg fit on the disk: each is measured before it is made.
+    pub is_short_of_space: std::cell::Cell<bool>,
     /// How many installations have begun.
     pub installs: std::cell::Cell<u64>,
     /// How many of them are under way.
@@ -191,6 +194,7 @@ impl Stage {
             return self.answer(Event::NotAcquired { intent, fault });
         };
         let worktrees = std::sync::Arc::clone(&self.seams.worktrees);
+        let measures = self.is_short_of_space.get();
         self.acquiring.borrow_mut().insert(intent.clone());
         let sweeper = std::sync::Arc::clone(&self.seams.sweeper);
         let look = super::sweep::request_of(self, record, lane, Policy::Safe, true, super::sweep::SWEEP_TIME);
@@ -199,6 +203,9 @@ impl Stage {
             let wanted = request.clone();
             let made = tokio::task::spawn_blocking(move || {
                 let mut request = request;
+                if measures {
+                    enough_room(&*worktrees, &repository, &request)?;
+                }
                 let mut set_aside = None;
                 if let Some(anew) = fresh {
                     let holds_work =
@@ -468,6 +475,39 @@ impl Stage {
                 VerifyOutcome::Exited { code: exit.code, output_matches }
             }
         }
+    }
+}
+
+/// Returns whether a lane that is not there fits beside what is kept free for logs and the journal.
+///
+/// Errors: it does not. What can't be measured is tried.
+fn enough_room(
+    worktrees: &dyn Worktrees,
+    repository: &Repository,
+    request: &LaneRequest,
+) -> Result<(), AcquireFault> {
+    if request.path.is_dir() {
+        return Ok(());
+    }
+    let (Ok(takes), Ok(room)) =
+        (worktrees.footprint(repository, &request.base), worktrees.room(&request.path))
+    else {
+        return Ok(());
+    };
+    let lane = Amount { bytes: takes.bytes, inodes: takes.inodes };
+    match lanes_that_fit(&[lane], Amount { bytes: room.bytes, inodes: room.inodes }) {
+        0 => Err(AcquireFault {
+            class: AcquireClass::DiskFull,
+            detail: format!(
+                "lane `{}` needs {} MiB, and {} MiB are free, of which {} are left for logs and the journal",
+                request.lane,
+                lane.bytes.div_ceil(1 << 20),
+                room.bytes >> 20,
+                MARGIN.bytes >> 20
+            ),
+            hint: "make room, then resume".into(),
+        }),
+        _ => Ok(()),
     }
 }
 

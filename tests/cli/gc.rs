@@ -383,6 +383,10 @@ fn kill_everywhere(words: &[&str], holds: impl Fn(&World, &str)) {
         // What was renamed away has no name any more that could be given.
         let words = if exists(&world, "r1") { words } else { &[] };
         world.omg(&[&["gc"], words].concat()).expect(0);
+        if !words.is_empty() && exists(&world, "r1") {
+            // Files of its lanes were saved just now.
+            world.omg(&[&["gc"], words].concat()).expect(0);
+        }
         holds(&world, &format!("killed at {place}, time {count}"));
     }
 }
@@ -497,7 +501,13 @@ fn folders_go_only_where_that_is_asked_and_nothing_speaks_against_it() {
     let words = ["gc", "blocked", "rescued", "tree", "branch", "--older-than", "0s"];
     world.omg(&[&words[..], &["--dry-run"]].concat()).expect(0);
     assert!(exists(&world, "tree"));
+    // Twice: of one the first has saved files.
     world.omg(&words).expect(0);
+    for id in ["blocked", "rescued", "tree", "branch"] {
+        if exists(&world, id) {
+            world.omg(&["gc", id, "--older-than", "0s"]).expect(0);
+        }
+    }
     assert_eq!(fs::read_dir(world.home().join("runs")).unwrap().count(), 0);
     assert!(world.branches().contains(&"omg/branch/l".to_string()));
     assert_eq!(
@@ -666,4 +676,17 @@ fn what_a_node_left_that_the_next_leg_takes_for_passed_stays() {
     world.omg(&["gc"]).expect(0);
     world.omg(&["resume", "r1"]).expect(0);
     assert_eq!(world.result("b"), "hi");
+}
+
+#[test]
+fn files_that_it_has_just_saved_do_not_go_with_the_folder() {
+    let world = World::with(&[("a.txt", "one\n"), (".gitignore", "*.bin\n")]);
+    world.run("name: g\nnodes: [{id: a, worktree: l, run: 'echo hi > out.bin; echo x > dirty'}]\n").expect(0);
+    let words = ["gc", "r1", "--older-than", "0s"];
+    let told = world.omg(&words).expect(0).text();
+    let saved = world.run_dir().join("rescued/l/out.bin");
+    assert_eq!(fs::read_to_string(saved).unwrap(), "hi\n", "{told}");
+    assert!(told.contains("just now"), "{told}");
+    world.omg(&words).expect(0);
+    assert!(!exists(&world, "r1"));
 }

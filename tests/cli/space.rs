@@ -129,3 +129,22 @@ fn as_many_lanes_stand_as_fit_and_one_that_is_done_makes_place() {
         journal.lines().filter(|line| line.contains("cleanup.requested") && line.contains("\"space\""));
     assert!(early.count() >= 2, "{journal}");
 }
+
+#[test]
+fn a_lane_that_does_not_fit_beside_what_is_kept_free_is_not_begun() {
+    if !may_mount() {
+        return;
+    }
+    let world = World::new();
+    world.shell("head -c 60m /dev/urandom > big; git add big; git commit -qm big");
+    // Dirty lanes stay, so that none makes place.
+    let nodes: String =
+        (0..3).map(|at| format!("- {{id: n{at}, worktree: l{at}, run: 'echo {at} > f'}}\n")).collect();
+    let graph = format!("name: g\nprovision: none\non_fail: continue\nnodes:\n{nodes}");
+    let script = "$omg run $graph --run-id r1 > first 2>&1; echo \"code $?\"; ls $OMG_HOME/runs/r1/worktrees; \
+        bigger; $omg resume r1 > second 2>&1; echo \"code $?\"";
+    let ended = on_a_disk(&world, "size=200m", &graph, script).expect(0);
+    let first = std::fs::read_to_string(world.repo().join("first")).unwrap();
+    assert_eq!(ended.stdout, "code 3\nl0\nl1\ncode 0\n", "{first}");
+    assert!(first.contains("n2: blocked: disk-full: lane `l2` needs 61 MiB"), "{first}");
+}
