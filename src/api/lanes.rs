@@ -15,6 +15,7 @@ use crate::run::sweep::{SWEEP_TIME, Terms, performed, request_for};
 use crate::run::{RunError, leg};
 use crate::schedule::Fact;
 use crate::schedule::fact::Cleanup;
+use crate::schedule::settling::closed_by_a_claim;
 use crate::schedule::state::Names;
 use crate::settings::Settings;
 use crate::worktree::{GitWorktrees, Worktrees};
@@ -69,7 +70,9 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
     let clock = SystemClock;
     let requested =
         Fact::CleanupRequested { lane: name.clone(), intent: intent.clone(), reason: "discard".into() };
-    journal.append(vec![requested], clock.now()).map_err(RunError::from)?;
+    let mut facts = closed_by_a_claim(graph, &state);
+    facts.push(requested);
+    journal.append(facts, clock.now()).map_err(RunError::from)?;
     let outcome = GitSweeper::new(&environment).fenced(fence).sweep(&repository, &request);
     let fact = performed(name, intent, outcome);
     journal.append(vec![fact.clone()], clock.now()).map_err(RunError::from)?;

@@ -11,7 +11,7 @@ use super::event::{AcquiredLane, Timer};
 use super::fact::{EndState, Fact};
 use super::fault::{Exit, Fault, FaultClass, judge_exit};
 use super::resolver::{Next, resolve};
-use super::state::{Flight, IllegalFact};
+use super::state::{Flight, IllegalFact, RunState};
 use super::step::Turn;
 use crate::graph::Graph;
 use crate::ids::{IntentId, LaneIx, NodeIx};
@@ -212,6 +212,28 @@ fn not_seen(seen: Option<&Seen>) -> String {
         }
         Some(_) | None => "its leg ended before it did".into(),
     }
+}
+
+/// Returns what closes the acts of a dead leg that need no further leg: who claims the run has ended whatever lived,
+/// and judges lanes itself. What was being made or had been dispatched is left to the next leg.
+pub fn closed_by_a_claim(graph: &Graph, state: &RunState) -> Vec<Fact> {
+    let close = |(intent, act): &(IntentId, OpenAct)| {
+        let intent = intent.clone();
+        match *act {
+            OpenAct::Cleanup(lane) => {
+                let reason = "its leg ended before it did; the lane is judged again".into();
+                Some(Fact::CleanupFailed { lane: graph.lane(lane).name.clone(), intent, reason })
+            }
+            OpenAct::Kill(node) => Some(Fact::KillPerformed { node: graph.node(node).id.clone(), intent }),
+            OpenAct::Restart => Some(Fact::RestartFailed {
+                intent,
+                executed: false,
+                reason: "the supervisor was gone before the runner had answered".into(),
+            }),
+            OpenAct::Acquire(_) | OpenAct::Overlay(_) | OpenAct::Provision(_) | OpenAct::Dispatch(_) => None,
+        }
+    };
+    state.open.iter().filter_map(close).collect()
 }
 
 impl Turn<'_> {

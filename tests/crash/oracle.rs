@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::world::World;
 
+const NODES: [&str; 9] = ["one", "two", "dirt", "hidden", "uses", "nothing", "plain", "check", "tail"];
+
 /// Returns what is wrong, a line each; nothing where all holds.
 pub fn judge(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -80,7 +82,7 @@ fn journal(events: &[Value], wrong: &mut Vec<String>) {
     for (act, intent) in open {
         wrong.push(format!("{act} {intent} has no end"));
     }
-    for node in ["one", "two", "dirt", "hidden", "nothing", "plain", "check", "tail"] {
+    for node in NODES {
         if passed.get(node) != Some(&1) {
             wrong.push(format!("{node} passed {} times", passed.get(node).unwrap_or(&0)));
         }
@@ -112,7 +114,7 @@ fn books(world: &World, events: &[Value], wrong: &mut Vec<String>) {
             *ended.entry(node).or_default() += 1;
         }
     }
-    for node in ["one", "two", "dirt", "hidden", "nothing", "plain", "check", "tail"] {
+    for node in NODES {
         if !ended.contains_key(node) {
             wrong.push(format!("{node} is said to have passed, and never came to its end"));
         }

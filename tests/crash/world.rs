@@ -23,10 +23,11 @@ const GRAPH: &str = "name: crash\n\
     - {id: two, worktree: commits, run: work commit, depends_on: [one]}\n\
     - {id: dirt, worktree: dirty, run: work dirty}\n\
     - {id: hidden, worktree: ignored, run: work ignored}\n\
+    - {id: uses, worktree: ignored, run: work uses, depends_on: [hidden]}\n\
     - {id: nothing, worktree: clean, run: work clean}\n\
     - {id: plain, run: work clean}\n\
     - {id: check, run: work clean, depends_on: [plain], success_check: {verify: {command: 'sleep 0.05'}}}\n\
-    - {id: tail, run: work clean, depends_on: [two, dirt, hidden, nothing, check]}\n";
+    - {id: tail, run: work clean, depends_on: [two, dirt, uses, nothing, check]}\n";
 
 /// What a node does. It says in the ledger what it has made, once it is there.
 const WORK: &str = r#"say() { printf '%s %s %s %s\n' "$1" "$OMG_NODE" "$OMG_JOB" "$2" >> "$LEDGER"; }
@@ -36,6 +37,7 @@ case $1 in
 commit) echo "$OMG_JOB" > "c-$OMG_JOB" && git add "c-$OMG_JOB" && git commit -q -m "$OMG_JOB" && say commit "$(git rev-parse HEAD)";;
 dirty) echo "$OMG_JOB" > "u-$OMG_JOB"; say file "u-$OMG_JOB"; echo "$OMG_JOB" >> a.txt;;
 ignored) mkdir -p out; echo "$OMG_JOB" > "out/i-$OMG_JOB"; say file "out/i-$OMG_JOB";;
+uses) ls out/i-* || exit 1;;
 esac
 sleep 0.05
 say end -
@@ -224,6 +226,13 @@ impl World {
                 // It was killed before there was a run.
                 false => &["run", "g.yaml", "--run-id", "r1"],
             };
+            if seed.is_multiple_of(3) && self.run_dir().join("run.json").exists() {
+                let mut gc = self.omg(&["gc"]).spawn().expect("omg starts");
+                let code = wait(&mut gc)?;
+                if code != Some(0) {
+                    return Err(format!("gc ends with {code:?}: {}", self.log()));
+                }
+            }
             let mut child = self.omg(words).spawn().expect("omg starts");
             seed = seed.rotate_left(17).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             if seed.is_multiple_of(4) {

@@ -17,6 +17,7 @@ use crate::run::sweep::{SWEEP_TIME, Terms, ignored_is_needed, performed, policy_
 use crate::run::{RunError, leg};
 use crate::schedule::Fact;
 use crate::schedule::fact::{Cleanup, EndState, RunStatus};
+use crate::schedule::settling::closed_by_a_claim;
 use crate::schedule::state::{LanePhase, NodePhase, RunState};
 use crate::settings::Settings;
 use crate::view::gc::TidiedLane;
@@ -70,7 +71,10 @@ impl<'a> Held<'a> {
             fence.clone(),
         )
         .map_err(|error| unusable(error.into()))?;
-        Ok(Held { settings, dir: dir.clone(), known, ended, claim, fence, journal, next: 1 })
+        let open = closed_by_a_claim(&known.file.graph, &known.state);
+        let mut held = Held { settings, dir: dir.clone(), known, ended, claim, fence, journal, next: 1 };
+        held.append(open).map_err(unusable)?;
+        Ok(held)
     }
 
     /// Gives `lanes` their verdict, and returns it. `policy`: what happens to work; by default what the graph
