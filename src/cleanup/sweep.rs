@@ -22,7 +22,8 @@ use crate::failpoint::{self, Point};
 use crate::worktree::lane::{Lock, lock_reason, rescue_ref};
 use crate::worktree::{
     Entry, Git, LaneLock, Repository, RepositoryLock, branch_tip, checked_out_at, entry_for, gone_aside,
-    is_folder, lock_of, lock_worktree, move_to, set_aside, unlock_worktree, unregister,
+    is_folder, lock_of, lock_worktree, move_to, set_aside, set_stale_ref_lock_aside, unlock_worktree,
+    unregister,
 };
 
 /// Judges one lane and removes what may go.
@@ -349,6 +350,7 @@ impl Sweep<'_> {
             return Ok(false);
         }
         let common = &self.repository.common_dir;
+        let _ = set_stale_ref_lock_aside(common, &name);
         self.acting.inside(common, ["update-ref", "--no-deref", "-d", &name, expected]).output()?;
         Ok(true)
     }

@@ -460,7 +460,9 @@ impl Stage {
         };
         match end {
             JobEnd::SupervisorLost => VerifyOutcome::Ended,
-            JobEnd::Exited(exit) if exit.ended_by_us && !exit.output_overflow => VerifyOutcome::Ended,
+            JobEnd::Exited(exit) if exit.disk_full => VerifyOutcome::DiskFull,
+            JobEnd::Exited(exit) if exit.output_overflow => VerifyOutcome::Overflow,
+            JobEnd::Exited(exit) if exit.ended_by_us => VerifyOutcome::Ended,
             JobEnd::Exited(exit) => {
                 let pattern = self
                     .graph()

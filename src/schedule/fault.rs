@@ -257,6 +257,10 @@ pub enum VerifyOutcome {
     TimedOut,
     /// It could not be started.
     NotStarted(String),
+    /// Its output passed the limit, and was ended for that.
+    Overflow,
+    /// Its output could not be written for want of space.
+    DiskFull,
     /// We ended it.
     Ended,
 }
@@ -320,6 +324,13 @@ pub fn judge_verify(outcome: &VerifyOutcome, expect_exit: i32) -> Option<Fault> 
         VerifyOutcome::TimedOut => {
             Some(Fault::new(FaultClass::VerifyTimeout, "`verify` did not end in its time"))
         }
+        VerifyOutcome::Overflow => {
+            Some(Fault::new(FaultClass::OutputError, "`verify` wrote more than `output_max`"))
+        }
+        VerifyOutcome::DiskFull => Some(Fault::new(
+            FaultClass::DiskFull,
+            "the output of `verify` could not be written: no space left",
+        )),
         VerifyOutcome::Ended => Some(Fault::new(FaultClass::Interrupted, "`verify` was ended")),
         VerifyOutcome::Exited { code: Some(code @ (126 | 127)), .. } if *code != expect_exit => {
             Some(Fault::new(FaultClass::VerifyNotRun, format!("`verify` ended with {code}: not found")))

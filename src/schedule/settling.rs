@@ -396,6 +396,17 @@ impl Turn<'_> {
     ) -> Result<(), IllegalFact> {
         let intent = self.mint();
         let node = self.graph.node(ix).id.clone();
+        if !flight.delivered {
+            // The receipt that its own leg did not live to write.
+            self.note(Fact::NodeStarted {
+                node: node.clone(),
+                attempt: flight.attempt,
+                intent: flight.intent.clone(),
+                pid,
+                start_time,
+                lane: self.lane_of(ix),
+            })?;
+        }
         self.note(Fact::DispatchRequested {
             node: node.clone(),
             attempt: flight.attempt,

@@ -101,6 +101,9 @@ pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
         }
         Fact::CleanupPerformed { cleanup, .. } => cleanup.note.iter().cloned().collect(),
         Fact::CleanupFailed { lane, reason, .. } => vec![format!("lane {lane}: not cleaned up: {reason}")],
+        Fact::DispatchRequested { node, job: Some(_), reason, .. } if reason == "checks" => {
+            vec![format!("{node}: had ended well; its checks are made now")]
+        }
         Fact::DispatchRequested { node, job: Some(_), .. } => {
             vec![format!("{node}: still running; taken over from the runner that died")]
         }

@@ -51,6 +51,14 @@ pub fn decide(state: &LaneState, request: &LaneRequest) -> AcquirePlan {
         (_, true) => refuse(two_trees(request)),
         (Place::Absent | Place::Empty, false) => vacant(registration, branch, request),
         (Place::Lane, false) => occupied(registration, branch, state.content.as_ref(), request),
+        // What git had made of a lane when it was killed amid taking it away again: a name, and nothing else.
+        (Place::Unlinked, false)
+            if request.history.acquire_open
+                && state.content == Some(Content::Nothing)
+                && is_remnant(registration) =>
+        {
+            AcquirePlan::Redo
+        }
         (Place::Unlinked, false) => refuse(refused(
             request,
             "is a worktree that its repository no longer lists",
@@ -93,6 +101,16 @@ fn vacant(registration: &Registration, branch: &BranchState, request: &LaneReque
     }
 }
 
+/// Returns whether nothing is registered for the path but what git leaves when it is killed amid its own tidying.
+fn is_remnant(registration: &Registration) -> bool {
+    match registration {
+        Registration::None => true,
+        Registration::Entry { whole, lock, receipt, .. } => {
+            !whole && *receipt == Receipt::None && !matches!(lock, Lock::Foreign(_))
+        }
+    }
+}
+
 /// A worktree of this repository is at the path, and its entry names the path.
 fn occupied(
     registration: &Registration,
@@ -113,6 +131,11 @@ fn occupied(
     };
     // From here on no receipt says that the lane was ever complete.
     let history = request.history;
+    // An acquire of ours was killed here, and git too, perhaps amid taking its own work away: no HEAD, no index, no
+    // file. Whatever name it still bears, it holds nothing of anyone's.
+    if history.acquire_open && content == Some(&Content::Nothing) && is_remnant(registration) {
+        return AcquirePlan::Redo;
+    }
     // A node can delete a receipt, and a user can put a worktree of their own in the lane's place: the
     // journal knows of lanes, not of this tree. It must bear the lane's name somewhere itself.
     let bears_our_name = *lock == Lock::Ours

@@ -41,6 +41,8 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
     for _ in 0..ROUNDS {
         let lock = RepositoryLock::take(&repository.common_dir).map_err(|error| act.io(&error))?;
         act.clear_debris().map_err(|error| act.io(&error))?;
+        set_stale_ref_lock_aside(&repository.common_dir, &request.branch_ref())
+            .map_err(|error| act.io(&error))?;
         retire::settle_all(git, repository, request, &lock).map_err(|error| act.failed(error))?;
         let state = observe(git, repository, request);
         match decide(&state, request) {
@@ -62,6 +64,7 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
             }
             AcquirePlan::Finish => {
                 let entry = act.entry_locked(&lock)?;
+                act.set_stale_locks_aside(&entry).map_err(|error| act.io(&error))?;
                 drop(lock);
                 act.write(&entry, Phase::Creating)?;
                 match state.content {
@@ -74,6 +77,7 @@ pub fn acquire(git: &Git, repository: &Repository, request: &LaneRequest) -> Res
             }
             AcquirePlan::RunHook => {
                 let entry = act.entry_locked(&lock)?;
+                act.set_stale_locks_aside(&entry).map_err(|error| act.io(&error))?;
                 drop(lock);
                 return act.hand_out_after_hook(&entry, &lane, How::Finished, act.made_branch()?, None);
             }
@@ -158,6 +162,22 @@ pub fn unregister(
 ) -> Result<(), GitError> {
     let call = git.inside(&repository.common_dir, ["worktree", "remove", "--force", "--force"]).arg(path);
     share(call, lock).output_despite_races().map(|_| ())
+}
+
+/// Moves the lock file of one of our own refs out of the way, that of a git which was killed: nobody has it open. It
+/// holds a commit's name at the most.
+pub fn set_stale_ref_lock_aside(common_dir: &Path, name: &str) -> io::Result<()> {
+    let mut lock = common_dir.join(name).into_os_string();
+    lock.push(".lock");
+    let lock = PathBuf::from(lock);
+    if fs::symlink_metadata(&lock).is_err() || worked_in(&lock)? {
+        return Ok(());
+    }
+    match fs::rename(&lock, common_dir.join(format!("omg-stale-{}.lock.old", name.replace('/', "-")))) {
+        // Its git was not dead, and is done.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        moved => moved,
+    }
 }
 
 fn share(call: super::git::Call, lock: &RepositoryLock) -> super::git::Call {
@@ -309,10 +329,20 @@ impl Act<'_> {
     /// The folder first: killed in between, an entry without a folder is left, which is known.
     pub(super) fn redo(&self) -> io::Result<()> {
         self.git.allowed()?;
-        let entry = entry_for(self.repository, &self.request.path)?;
-        fs::remove_file(self.request.path.join(".git"))?;
-        fs::remove_dir(&self.request.path)?;
-        entry.map_or(Ok(()), |entry| fs::remove_dir_all(entry.git_dir))
+        let path = &self.request.path;
+        let entry = entry_for(self.repository, path)?.map(|entry| entry.git_dir);
+        let linked = observe::linked(self.repository, path);
+        let remnants = entry.into_iter().chain(linked).filter(|entry| observe::is_remnant(entry, path));
+        let remnants: Vec<PathBuf> = remnants.collect();
+        fs::remove_file(path.join(".git"))?;
+        fs::remove_dir(path)?;
+        for entry in remnants {
+            match fs::remove_dir_all(entry) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// Exclusive: where the branch is there by now, somebody else made it.

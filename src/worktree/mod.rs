@@ -36,7 +36,9 @@ pub use git::{Git, GitError};
 pub use health::EntrySight;
 pub use lane::{LaneHistory, LaneRequest, OPERATIONS};
 pub(crate) use lock::{LaneLock, RepositoryLock};
-pub(crate) use make::{lock as lock_worktree, unlock as unlock_worktree, unregister};
+pub(crate) use make::{
+    lock as lock_worktree, set_stale_ref_lock_aside, unlock as unlock_worktree, unregister,
+};
 pub(crate) use observe::{
     Entry, checked_out_at, entry_for, gone_aside, half_made, is_of_lane, lock_of, marked, set_aside,
     tip as branch_tip,

@@ -121,6 +121,9 @@ pub(super) fn observe(git: &Git, repository: &Repository, request: &LaneRequest)
         (Ok(Some(entry)), Some(Place::Lane), Some(registration)) if !was_finished(registration) => {
             content(git, request, entry).ok()
         }
+        (_, Some(Place::Unlinked), _) if holds_a_link_alone(repository, &request.path) => {
+            Some(Content::Nothing)
+        }
         _ => None,
     };
     LaneState {
@@ -130,6 +133,33 @@ pub(super) fn observe(git: &Git, repository: &Repository, request: &LaneRequest)
         registration,
         content,
     }
+}
+
+/// Returns whether the folder holds a `.git` file and nothing else, and what that names holds no index and is no
+/// other worktree's.
+fn holds_a_link_alone(repository: &Repository, path: &Path) -> bool {
+    let Ok(items) = fs::read_dir(path).and_then(|items| items.collect::<io::Result<Vec<_>>>()) else {
+        return false;
+    };
+    let is_alone = items.iter().all(|item| item.file_name() == ".git");
+    is_alone && linked(repository, path).is_none_or(|entry| is_remnant(&entry, path))
+}
+
+/// Returns the entry of the repository that the `.git` file of a worktree names, where it is there.
+pub(super) fn linked(repository: &Repository, path: &Path) -> Option<PathBuf> {
+    let text = fs::read(path.join(".git")).ok()?;
+    let target = text.trim_ascii_end().strip_prefix(b"gitdir:")?.trim_ascii_start();
+    let entry = fs::canonicalize(path.join(OsStr::from_bytes(target))).ok()?;
+    (entry.parent()? == fs::canonicalize(repository.common_dir.join("worktrees")).ok()?).then_some(entry)
+}
+
+/// Returns whether an entry holds nothing and names no other worktree than the one at `path`.
+pub(super) fn is_remnant(entry: &Path, path: &Path) -> bool {
+    let names_another = match fs::read(entry.join("gitdir")) {
+        Ok(text) => Path::new(OsStr::from_bytes(text.trim_ascii_end())) != path.join(".git"),
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    };
+    !names_another && fs::symlink_metadata(entry.join("index")).is_err()
 }
 
 fn was_finished(registration: &Registration) -> bool {

@@ -177,6 +177,8 @@ pub fn pin(
     name: &str,
     tips: &[CommitId],
 ) -> Result<Option<CommitId>, GitError> {
+    // One that can't be moved is told of by git, in its own words.
+    let _ = super::make::set_stale_ref_lock_aside(common_dir, name);
     let mut last = None;
     for _ in 0..TRIES {
         let old = super::observe::tip(git, common_dir, name)?;

@@ -349,3 +349,43 @@ fn an_exit_that_was_written_in_part_does_not_hide_the_next() {
     world.omg(&["resume", "r1"]).expect(0);
     assert_eq!(std::fs::read_to_string(world.repo().join("a")).unwrap(), "a\na\n");
 }
+
+/// What a git that is killed with omg leaves of a lane: a plain resume makes all of it whole.
+#[test]
+fn whatever_a_killed_git_left_of_a_lane_a_plain_resume_finishes() {
+    let entry = ".git/worktrees/l";
+    let bare_tree =
+        "git branch omg/r1/l; git worktree add -q --no-checkout $OMG_HOME/runs/r1/worktrees/l omg/r1/l";
+    let cases = [
+        (
+            "its branch's lock",
+            "GitBefore@1",
+            "mkdir -p .git/refs/heads/omg/r1; : > .git/refs/heads/omg/r1/l.lock".to_string(),
+        ),
+        ("a lock amid the checkout", "GitAfter@4", format!(": > {entry}/HEAD.lock; : > {entry}/index.lock")),
+        (
+            "an entry without HEAD and lock",
+            "GitBefore@1",
+            format!("{bare_tree}; rm -rf {entry}/HEAD {entry}/logs {entry}/locked; : > {entry}/HEAD.lock"),
+        ),
+        (
+            "an entry that names no tree",
+            "GitBefore@1",
+            format!("{bare_tree}; rm -rf {entry}/HEAD {entry}/logs {entry}/gitdir"),
+        ),
+        ("a tree whose entry is gone", "GitBefore@1", format!("{bare_tree}; rm -rf {entry}")),
+    ];
+    for (name, place, left) in cases {
+        let mut world = World::new();
+        let graph = world.graph("name: g\nnodes:\n- {id: a, worktree: l, run: 'cat a.txt; echo x > f; git add f; git commit -q -m f'}\n");
+        let mark = world.path().join("struck");
+        world.extra.push(("FAILPOINT".into(), format!("{place}@{}", mark.display()).into()));
+        world.omg(&["run", &graph, "--run-id", "r1"]);
+        assert!(mark.exists(), "{name}");
+        world.shell(&left);
+        let ended = world.omg(&["resume", "r1"]);
+        assert_eq!(ended.code, Some(0), "{name}: {}", ended.text());
+        assert_eq!(world.git("show omg/r1/l:f"), "x", "{name}");
+        assert_eq!(world.git("worktree list --porcelain").matches("worktree ").count(), 1, "{name}");
+    }
+}

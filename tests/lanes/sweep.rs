@@ -52,12 +52,23 @@ fn a_branch_moved_back_is_kept() {
 fn a_branch_that_cannot_be_deleted_now_is_deleted_by_the_next_sweep() {
     let world = World::new();
     let lane = world.swept();
-    let stale = world.repo.join(".git/refs/heads/omg/r1/api.lock");
-    fs::write(&stale, "").unwrap();
+    let lock = world.repo.join(".git/refs/heads/omg/r1/api.lock");
+    // A git that is at it, as far as can be seen: it has its lock file open.
+    let mut other = std::process::Command::new("sh")
+        .args(["-c", "exec 3>\"$0\"; read line", lock.to_str().unwrap()])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !lock.exists() {
+        std::thread::yield_now();
+    }
     let outcome = lane.assert_removed(BranchFate::Kept, "unfinished");
     assert!(outcome.note.unwrap().contains("api.lock"));
-    fs::remove_file(&stale).unwrap();
+    drop(other.stdin.take());
+    other.wait().unwrap();
+    // Now it is what a killed git left.
     lane.assert_removed(BranchFate::Deleted, "clean");
+    assert!(!lock.exists());
 }
 
 #[test]
