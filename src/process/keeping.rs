@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "looks how late it is")]
 
 use std::os::unix::ffi::OsStrExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tokio::net::UnixStream;
@@ -10,9 +10,12 @@ use tokio::net::UnixStream;
 use super::protocol::{Hello, Inherited, Reply, Welcome};
 use super::runner::{self, HELLO_WAIT, Standing};
 use super::supervisor::{Job, Supervisor};
-use super::survivors::{GRACE, signal_one};
+use super::survivors::{GRACE, is_of_job, signal_one};
 use super::table;
 use crate::failpoint::{self, Point};
+
+/// How often it is looked whether a dead runner's commands are over.
+const STRAY_TICK: Duration = Duration::from_millis(20);
 
 impl Supervisor {
     /// Does what is due for a runner: announces one, starts it, or does without one that says nothing.
@@ -23,8 +26,9 @@ impl Supervisor {
         if self.runner.due().is_none_or(|at| now < at && !(may_hurry && is_hurried())) {
             return;
         }
-        if self.kill_strays_at.is_some() {
-            self.kill_strays();
+        if matches!(self.runner, Standing::None(_)) && self.has_strays() {
+            self.runner = Standing::None(now + STRAY_TICK);
+            return;
         }
         match std::mem::replace(&mut self.runner, Standing::Over) {
             Standing::None(_) => match self.keeper.as_mut().map(|keeper| keeper.announce()) {
@@ -109,8 +113,7 @@ impl Supervisor {
             Standing::Started(..) => self.not_started("it ended before it had said who it is"),
             Standing::Known(_) => {
                 self.end_bound();
-                // Two of them in one lane would work against each other.
-                self.runner = Standing::None(self.kill_strays_at.unwrap_or_else(Instant::now));
+                self.runner = Standing::None(Instant::now());
             }
             other => self.runner = other,
         }
@@ -146,33 +149,40 @@ impl Supervisor {
         for job in bound {
             self.end(&job, true);
         }
-        if self.signal_strays(Signal::TERM) {
-            self.kill_strays_at = Some(Instant::now() + GRACE);
+        self.strays_since = Some(Instant::now());
+    }
+
+    /// Returns whether commands that a dead runner had started by itself are still at it: left to their end for a
+    /// while, then ended. Two runners' work in one lane would be at odds.
+    fn has_strays(&mut self) -> bool {
+        let Some(since) = self.strays_since else { return false };
+        let signal = match since.elapsed() {
+            waited if waited < GRACE => None,
+            waited if waited < 2 * GRACE => Some(Signal::TERM),
+            _ => Some(Signal::KILL),
+        };
+        let strays = self.strays();
+        for stray in strays.iter().filter(|_| signal.is_some()) {
+            signal_one(stray, signal.unwrap_or(Signal::TERM));
         }
+        // What can't be killed is not waited for.
+        if strays.is_empty() || since.elapsed() > 4 * GRACE {
+            self.strays_since = None;
+        }
+        self.strays_since.is_some()
     }
 
-    /// Kills what a dead runner's own commands are still at, once their time is over.
-    pub(super) fn kill_strays(&mut self) {
-        self.kill_strays_at = None;
-        self.signal_strays(Signal::KILL);
-    }
-
-    /// Signals commands that a dead runner had started by itself: of the run, and no job. What the living one has
-    /// started is not among them. Returns whether there were any.
-    fn signal_strays(&self, signal: Signal) -> bool {
+    /// Returns the processes of the run that are no job's, and not of the living runner.
+    fn strays(&self) -> Vec<table::Process> {
         let all = table::scan();
         let mark = self.run_dir.as_os_str().as_bytes();
-        let mut any = false;
         let of_runner: Vec<u32> =
             self.runner.pid().map(|pid| table::descendants(&all, pid)).unwrap_or_default();
-        for process in table::descendants(&all, std::process::id()).iter().filter_map(|pid| all.get(pid)) {
+        let is_stray = |process: &&table::Process| {
             let is_of_run = table::variable(process.pid, "OMG_RUN_DIR").is_some_and(|of| of == mark);
-            let is_stray = is_of_run && table::variable(process.pid, "OMG_JOB").is_none();
-            if is_stray && !of_runner.contains(&process.pid) {
-                signal_one(process, signal);
-                any = true;
-            }
-        }
-        any
+            is_of_run && !process.zombie && !is_of_job(process.pid) && !of_runner.contains(&process.pid)
+        };
+        let ours = table::descendants(&all, std::process::id());
+        ours.iter().filter_map(|pid| all.get(pid)).filter(is_stray).cloned().collect()
     }
 }

@@ -147,8 +147,8 @@ pub(super) struct Supervisor {
     pub(super) runner: Standing,
     /// Who decides about it.
     pub(super) keeper: Option<Box<dyn Keeper>>,
-    /// When what a dead runner's own commands are still at is killed.
-    pub(super) kill_strays_at: Option<Instant>,
+    /// Since when a dead runner's own commands may still be at it.
+    pub(super) strays_since: Option<Instant>,
     /// Why no further runner can be announced.
     pub(super) trouble: Option<io::Error>,
     /// Since when every job stands still.
@@ -189,7 +189,7 @@ impl Supervisor {
             run_dir: run_dir.to_path_buf(),
             runner: Standing::Over,
             keeper: None,
-            kill_strays_at: None,
+            strays_since: None,
             trouble: None,
             paused_at: None,
         }
@@ -235,13 +235,10 @@ impl Supervisor {
             let look_at = tokio::time::Instant::from_std(self.look_at);
             // A pause is looked at now and then: somebody may be in a hurry.
             let due = self.runner.due().map(|at| at.min(Instant::now() + LOOK));
-            let strays = self.kill_strays_at;
-            let strays_at = tokio::time::Instant::from_std(strays.unwrap_or(self.look_at));
             let due_at = tokio::time::Instant::from_std(due.unwrap_or(self.look_at));
             tokio::select! {
                 _ = child.recv() => self.reap(),
                 () = tokio::time::sleep_until(due_at), if due.is_some() && !self.closing => self.see_to_runner(),
-                () = tokio::time::sleep_until(strays_at), if strays.is_some() => self.kill_strays(),
                 request = next(&mut self.requests), if !self.closing => match request {
                     Some(Request::Hello(hello)) => self.greeted(&hello),
                     Some(Request::Bye) => self.leaving(),

@@ -29,29 +29,37 @@ pub(super) fn signal_one(process: &table::Process, signal: Signal) {
     }
 }
 
-/// How long what survived has between TERM and KILL. A git that is killed leaves its lock files in the user's
-/// repository; one that gets a TERM takes them away.
+/// How long a command that a dead runner was waiting for has to come to its own end, and then between TERM and KILL.
+/// A git that is killed leaves its lock files in the user's repository, and one that gets a TERM in the moment in
+/// which it makes one does too; most are over in milliseconds.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
-/// Ends every process of a run whose runner and supervisor are gone: TERM, a while, KILL. Returns their names.
+/// Returns whether a process belongs to a job, and not to a runner itself.
+pub(super) fn is_of_job(pid: u32) -> bool {
+    table::variable(pid, "OMG_JOB").is_some_and(|job| !job.is_empty())
+}
+
+/// Ends every process of a run whose runner and supervisor are gone: what belongs to a job with TERM, a while, KILL;
+/// what the runner itself had started, its git, is left to its end first. Returns the names of what was ended.
 ///
 /// They are known by `OMG_RUN_DIR` in their environment, which only our descendants have.
 pub fn end_survivors(run_dir: &Path) -> Vec<String> {
     let mut ended = BTreeSet::new();
     let mut asked = BTreeSet::new();
-    let kill_at = Instant::now() + GRACE;
-    let give_up_at = kill_at + GRACE;
+    let start = Instant::now();
     loop {
-        let own = std::process::id();
         let mut rest = table::marked(run_dir);
-        // We may have been started from within a node of that run.
-        rest.retain(|process| process.pid != own && !is_ancestor(process.pid, own));
-        if rest.is_empty() || Instant::now() >= give_up_at {
+        rest.retain(|process| !is_self_or_above(process.pid));
+        if rest.is_empty() || start.elapsed() >= 4 * GRACE {
             break;
         }
         for process in &rest {
+            let linger = if is_of_job(process.pid) { Duration::ZERO } else { GRACE };
+            if start.elapsed() < linger {
+                continue;
+            }
             ended.insert(format!("{} {}", process.pid, process.name));
-            if Instant::now() >= kill_at {
+            if start.elapsed() >= linger + GRACE {
                 signal_one(process, Signal::KILL);
             } else if asked.insert((process.pid, process.start_time)) {
                 signal_one(process, Signal::TERM);
