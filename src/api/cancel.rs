@@ -79,7 +79,7 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
             return Err(Refusal::new(
                 exit::HELD,
                 format!("run `{id}` does not end (pid {})", holder.pid),
-                Some("once more with `kill`, or look at its nodes".into()),
+                Some(format!("`kill -9 {}` ends it at once; `omg resume {id}` then goes on", holder.pid)),
             ));
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::leg::{BUILD, Claimed, LegOptions, Link, find_again, readiness, run_leg};
+use super::leg::{BUILD, Claimed, LegOptions, Link, find_again, lanes_in_reach, readiness, run_leg};
 use super::{Refusal, exit};
 use crate::ids::{Generation, RunId};
 use crate::journal::RunDir;
@@ -22,7 +22,7 @@ use crate::process::protocol::{Hello, Welcome};
 use crate::process::spawn::{own_program, start_keeping};
 use crate::process::{supervisor, table};
 use crate::run::keep::{RunKeeper, STARTED, SUPERVISOR_LOST, Told, stop_left_open};
-use crate::run::leg::{self, Claim, Purpose, write_holder};
+use crate::run::leg::{self, Claim};
 use crate::run::seams::SystemClock;
 use crate::run::{Observer, RunError};
 use crate::schedule::fact::StopReason;
@@ -146,9 +146,6 @@ pub fn runner(
     let lock = File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(io)?);
     // From here on what is printed goes to the log.
     rustix::stdio::dup2_stdout(std::io::stderr().as_fd()).map_err(|error| io(error.into()))?;
-    let records = store::read(&dir.events()).map_err(RunError::from)?;
-    let next = crate::ids::Leg(leg::last_leg(&records).0 + 1);
-    write_holder(&lock, generation, next, Purpose::Leg).map_err(io)?;
     let claim = Claim::handed(lock, generation);
     let pid = std::process::id();
     let hello = Hello {
@@ -192,6 +189,7 @@ fn kept_leg(
     if let Some(of_run) = &file.repository {
         let worktrees = GitWorktrees::new(&settings.environment);
         let found = find_again(&worktrees, of_run)?;
+        lanes_in_reach(&file, dir, &state)?;
         let mut opened = state;
         super::resume::open(&mut opened, &options);
         let ready = readiness(&worktrees, &found, &file, &opened)?;

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use self::judge::{Facts, Rules, stays};
 use self::order::{Held, NotHeld, foresee};
 use self::survey::{Known, Place, Standing, Surveyed, Surveyor, first};
+use super::leg::lanes_away;
 use super::{Complaint, Refusal, exit, find};
 use crate::cleanup::Policy;
 use crate::ids::RunId;
@@ -275,6 +276,9 @@ impl Gc<'_> {
         let why = stays(&self.facts(seen, &now, &[]), named);
         if !why.is_empty() && !named {
             return Ok(why);
+        }
+        if let Some(root) = lanes_away(&now.file, &seen.dir, &now.state) {
+            return Ok(vec![format!("{}, where its lanes are, is away", root.display())]);
         }
         let mut held = self.claim(seen, known)?;
         if named {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::find::Found;
-use super::leg::{find_again, mask};
+use super::leg::{find_again, lanes_in_reach, mask};
 use super::{Refusal, exit};
 use crate::cleanup::{GitSweeper, Policy, Sweeper};
 use crate::ids::{IntentId, Leg};
@@ -62,6 +62,7 @@ pub fn discard(settings: &Settings, found: Found, lane: &str) -> Result<Cleanup,
     let environment = of_git(&settings.environment, &file.run_id, &dir);
     let worktrees: Arc<dyn Worktrees> = Arc::new(GitWorktrees::new(&environment));
     let repository = find_again(&*worktrees, of_run)?;
+    lanes_in_reach(&file, &dir, &state)?;
     let name = graph.lane(ix).name.clone();
     let terms = Terms { policy: Policy::Discard, ignored_is_needed: false, time: SWEEP_TIME };
     let request = request_for(&file, &dir, record, ix, terms)

@@ -16,7 +16,7 @@ use crate::journal::mask::Mask;
 use crate::journal::replay::replay;
 use crate::journal::runfile::RepositoryFile;
 use crate::journal::store::Journal;
-use crate::journal::{RunDir, RunFile};
+use crate::journal::{Record, RunDir, RunFile};
 use crate::process::client::Supervisor;
 use crate::process::protocol::Welcome;
 use crate::process::spawn::own_program;
@@ -31,7 +31,7 @@ use crate::run::{Observer, RunError, leg, signals};
 use crate::schedule::event::LegStart;
 use crate::schedule::fact::{RunStatus, StopReason};
 use crate::schedule::ready::{lanes_needed, nodes_needed};
-use crate::schedule::state::{Names, RunState};
+use crate::schedule::state::{LaneRecord, Names, RunState};
 use crate::settings::{Settings, cores};
 use crate::worktree::{GitWorktrees, LaneHistory, LaneRequest, Repository, WorktreeError, Worktrees};
 
@@ -257,6 +257,42 @@ pub fn readiness(
     Ok(Readiness { space, shortage, notes })
 }
 
+/// Returns the folder of a run's lanes, where the user moved it out of the run's own, trees of lanes should be there,
+/// and it is not: on a disk that is away, for one.
+pub fn lanes_away<'a>(file: &'a RunFile, dir: &RunDir, state: &RunState) -> Option<&'a std::path::Path> {
+    let root = &file.repository.as_ref()?.worktree_root;
+    let has_tree = |lane: &LaneRecord| {
+        lane.made.is_some() && lane.cleanup.as_ref().is_none_or(|cleanup| cleanup.tree == "kept")
+    };
+    let is_away = !root.starts_with(dir.root()) && !root.exists() && state.lanes.iter().any(has_tree);
+    is_away.then_some(root.as_path())
+}
+
+/// Returns that a run without a journal never began. Errors: it did, and its journal is gone; exit code 3.
+pub fn journal_is_there(dir: &RunDir, records: &[Record]) -> Result<(), Refusal> {
+    if !records.is_empty() || !dir.exits().exists() {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        exit::BLOCKED,
+        format!("{}: it is empty or gone, and nodes have run", dir.events().display()),
+        Some("bring it back: without it, what has passed would run again; lanes and results are where they were".into()),
+    ))
+}
+
+/// Returns that the lanes of a run can be reached. Errors: they are away; exit code 3.
+pub fn lanes_in_reach(file: &RunFile, dir: &RunDir, state: &RunState) -> Result<(), Refusal> {
+    let Some(root) = lanes_away(file, dir, state) else { return Ok(()) };
+    Err(Refusal::new(
+        exit::BLOCKED,
+        format!("the lanes of run `{}` are in {}, and that is not there", file.run_id, root.display()),
+        Some(format!(
+            "bring its disk back, then try again; if they are gone for good, `mkdir -p {}`",
+            root.display()
+        )),
+    ))
+}
+
 /// Returns the repository of a run, found again where it was.
 ///
 /// Errors: it is away, is another one now, or git does not work there; exit code 3.
@@ -369,7 +405,12 @@ async fn leg_inside(
         Link::Own => None,
         Link::Handed { stop, .. } => *stop,
     };
-    let asks = signals::listen(&dir, stop).map_err(|error| io(dir.root(), error))?;
+    // Only who listens for signals is named as who may be sent one; until then a note is left.
+    let named = || match &link {
+        Link::Own => Ok(()),
+        Link::Handed { .. } => claim.name_us(&dir),
+    };
+    let asks = signals::listen(&dir, stop, named).map_err(|error| io(dir.root(), error))?;
     let marked = of_git(&settings.environment, &file.run_id, &dir);
     let is_kept = matches!(link, Link::Handed { .. });
     let supervisor = match link {

@@ -7,7 +7,8 @@ use super::Refusal;
 use super::amend::{AmendRequest, Amendment, amend};
 use super::find::Found;
 use super::leg::{
-    Claimed, Ended, LegOptions, Link, Space, exit_code, find_again, mask, now, readiness, run_leg,
+    Claimed, Ended, LegOptions, Link, Space, exit_code, find_again, journal_is_there, lanes_in_reach, mask,
+    now, readiness, run_leg,
 };
 use super::outlook::{Amended, outlook};
 use crate::graph::Problem;
@@ -113,6 +114,7 @@ pub fn prepare(
     let plan = Plan::of(settings, &dir, file, state, options, amendment);
     let Some(claim) = claim else { return Ok(Prepared::Outlook(plan.lines)) };
     let Plan { file, state, amendment, lines } = plan;
+    lanes_in_reach(&file, &dir, &state)?;
     let (repository, space) = ready_lanes(settings, &file, &state, options, say)?;
     Ok(Prepared::Leg(Box::new(Ready {
         file,
@@ -136,6 +138,7 @@ struct Seen {
 
 fn look(settings: &Settings, file: RunFile, dir: &RunDir, request: &ResumeRequest) -> Result<Seen, Refusal> {
     let records = store::read(&dir.events()).map_err(RunError::from)?;
+    journal_is_there(dir, &records)?;
     let file = if amended::newest(&records) > 0 { amended::at(dir, &records)? } else { file };
     let state = replay(&file.graph, &Names::of(&file.graph), &records)
         .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() })?;

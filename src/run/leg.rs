@@ -16,6 +16,7 @@ use crate::fence::Fence;
 use crate::graph::Graph;
 use crate::ids::{Generation, Leg, RunId};
 use crate::journal::runfile::SCHEMA;
+use crate::journal::store;
 use crate::journal::{Record, RunFile};
 use crate::process::{survivors, table};
 use crate::schedule::Fact;
@@ -308,6 +309,12 @@ impl Claim {
     /// Returns the claim of a runner whose supervisor handed it the lock that it holds itself.
     pub fn handed(lock: File, generation: Generation) -> Claim {
         Claim { lock, generation }
+    }
+
+    /// Writes into the lock file that this process is who holds the run. Durable on return.
+    pub fn name_us(&self, dir: &RunDir) -> io::Result<()> {
+        let records = store::read(&dir.events()).map_err(io::Error::other)?;
+        write_holder(&self.lock, self.generation, Leg(last_leg(&records).0 + 1), Purpose::Leg)
     }
 
     /// Returns the lock, for a process that holds it with us. Errors: it can't be shared.

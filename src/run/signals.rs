@@ -29,10 +29,14 @@ pub enum Ask {
     Suspend,
 }
 
-/// Returns what tells of signals, of `stop` first where there is one; must be called inside a tokio runtime.
+/// Returns what tells of signals, of `stop` first where there is one; `heard` is called once they are listened for; must be called inside a tokio runtime.
 ///
 /// An ignored SIGHUP stays ignored: that is how `nohup` works; and so does an ignored SIGTSTP.
-pub fn listen(dir: &RunDir, stop: Option<StopReason>) -> std::io::Result<mpsc::UnboundedReceiver<Ask>> {
+pub fn listen(
+    dir: &RunDir,
+    stop: Option<StopReason>,
+    heard: impl FnOnce() -> std::io::Result<()>,
+) -> std::io::Result<mpsc::UnboundedReceiver<Ask>> {
     let (tell, asks) = mpsc::unbounded_channel();
     let kind = |signal: Signal| SignalKind::from_raw(signal.as_raw());
     let unless_ignored = |of: Signal| if is_ignored(of) { Ok(None) } else { signal(kind(of)).map(Some) };
@@ -43,6 +47,7 @@ pub fn listen(dir: &RunDir, stop: Option<StopReason>) -> std::io::Result<mpsc::U
     let mut hup = unless_ignored(Signal::HUP)?;
     let mut suspend = unless_ignored(Signal::TSTP)?;
     let cancel = dir.cancel();
+    heard()?;
     // A note is left for a runner that was not there yet, or not any more.
     let noted = cancel.exists().then_some(StopReason::Cancel);
     if let Some(reason) = noted.or(stop) {

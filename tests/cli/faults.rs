@@ -158,3 +158,12 @@ fn what_a_node_leaves_running_is_ended_and_named() {
     let left = world.events_named("node.attempt.finished")[0]["leftovers"].as_array().unwrap().len();
     assert_eq!(left, 2);
 }
+
+#[test]
+fn a_verify_that_writes_too_much_is_an_output_error() {
+    let world = World::bare();
+    world
+        .run("name: g\nnodes:\n- {id: a, run: 'true', output_max: 64KiB, success_check: {verify: {command: 'seq 1 100000'}}}\n")
+        .expect(1);
+    assert_eq!(world.class("a"), "output-error");
+}

@@ -389,3 +389,39 @@ fn whatever_a_killed_git_left_of_a_lane_a_plain_resume_finishes() {
         assert_eq!(world.git("worktree list --porcelain").matches("worktree ").count(), 1, "{name}");
     }
 }
+
+#[test]
+fn lanes_that_are_away_are_not_made_anew() {
+    let world = World::new();
+    let root = world.path().join("disk");
+    let graph = world.graph(
+        "name: g\nnodes:\n- {id: a, worktree: l, run: 'echo note > notes.txt'}\n\
+         - {id: b, worktree: l, depends_on: [a], run: '[ -e ../../../go ] && cat notes.txt'}\n",
+    );
+    let words = ["run", &graph, "--run-id", "r1", "--worktree-root", root.to_str().unwrap()];
+    world.omg(&words).expect(1);
+    std::fs::rename(&root, world.path().join("away")).unwrap();
+    std::fs::create_dir(&root).unwrap();
+    world.write("../go", "");
+    let told = world.omg(&["resume", "r1", "--retry-failed"]).expect(3).stderr;
+    assert!(told.contains("and that is not there"), "{told}");
+    world.omg(&["lanes", "discard", "r1", "l"]).expect(3);
+    world.omg(&["gc", "r1", "--older-than", "0s"]);
+    assert!(world.run_dir().join("events.jsonl").exists());
+    std::fs::remove_dir(&root).unwrap();
+    std::fs::rename(world.path().join("away"), &root).unwrap();
+    world.omg(&["resume", "r1", "--retry-failed"]).expect(0);
+    assert_eq!(world.result("b"), "note");
+}
+
+#[test]
+fn a_run_whose_journal_is_gone_does_not_begin_again() {
+    let world = World::bare();
+    world
+        .run("name: g\nnodes:\n- {id: a, run: 'echo a >> a'}\n- {id: b, run: 'exit 1', depends_on: [a]}\n")
+        .expect(1);
+    std::fs::remove_file(world.run_dir().join("events.jsonl")).unwrap();
+    let told = world.omg(&["resume", "r1", "--retry-failed"]).expect(3).stderr;
+    assert!(told.contains("is empty or gone, and nodes have run"), "{told}");
+    assert_eq!(std::fs::read_to_string(world.repo().join("a")).unwrap(), "a\n");
+}
