@@ -92,7 +92,7 @@ fn main() -> ExitCode {
                     let world = World::new();
                     let outcome = world.strike(blow);
                     let complaints = match &outcome {
-                        Ok(_) => oracle::judge(&world),
+                        Ok(_) => oracle::judge(&world, blow.victim == Victim::All),
                         Err(complaint) => vec![complaint.clone()],
                     };
                     for complaint in &complaints {
@@ -160,7 +160,7 @@ fn blows(args: &Args, baseline: &world::Baseline) -> Vec<Blow> {
     for _ in 0..args.kills {
         blows.push(Blow {
             mode: dice.pick(&[Mode::Foreground, Mode::Foreground, Mode::Detached]),
-            victim: dice.pick(&[Victim::Runner, Victim::Supervisor, Victim::Both]),
+            victim: dice.pick(&[Victim::Runner, Victim::Supervisor, Victim::Both, Victim::All]),
             at: Moment::After(std::time::Duration::from_millis(dice.below(took))),
             seed: dice.roll(),
         });

@@ -10,8 +10,9 @@ use crate::world::World;
 
 const NODES: [&str; 9] = ["one", "two", "dirt", "hidden", "uses", "nothing", "plain", "check", "tail"];
 
-/// Returns what is wrong, a line each; nothing where all holds.
-pub fn judge(world: &World) -> Vec<String> {
+/// Returns what is wrong, a line each; nothing where all holds. A git that was killed too may have left lock files in
+/// the repository (`git_was_killed`), which are the user's to remove, as `omg doctor` says.
+pub fn judge(world: &World, git_was_killed: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     let events = match events(world) {
         Ok(events) => events,
@@ -22,6 +23,14 @@ pub fn judge(world: &World) -> Vec<String> {
     work(world, &mut wrong);
     lanes(world, &mut wrong);
     leftovers(world, &mut wrong);
+    if git_was_killed {
+        let refs_are_locked = world.repo().join(".git/packed-refs.lock").exists();
+        wrong.retain(|line| {
+            let of_lock = line.starts_with("a lock is left");
+            let of_branch = refs_are_locked && line.contains("kept at its base without a tree");
+            !of_lock && !of_branch
+        });
+    }
     wrong
 }
 

@@ -57,6 +57,8 @@ pub enum Victim {
     Runner,
     Supervisor,
     Both,
+    /// And everything else of the run, nodes and git: as the end of a container or the loss of power does.
+    All,
 }
 
 /// When.
@@ -97,7 +99,7 @@ pub fn baseline() -> Baseline {
     let code = wait(&mut run.spawn().expect("omg starts")).expect("it ends");
     let took = start.elapsed();
     assert_eq!(code, Some(0), "{}", world.log());
-    let complaints = crate::oracle::judge(&world);
+    let complaints = crate::oracle::judge(&world, false);
     assert!(complaints.is_empty(), "the oracle finds fault with a run that nobody killed: {complaints:?}");
     let mut points = BTreeMap::new();
     for line in fs::read_to_string(list).expect("places").lines() {
@@ -254,18 +256,32 @@ impl World {
             Mode::Detached => named("run.lock"),
         };
         let supervisor = named("supervisor.lock");
+        let marked = if blow.victim == Victim::All { self.of_run() } else { Vec::new() };
         let victims: Vec<i32> = match blow.victim {
             Victim::Runner => runner.into_iter().collect(),
             Victim::Supervisor => supervisor.into_iter().collect(),
             Victim::Both => runner.into_iter().chain(supervisor).collect(),
+            Victim::All => runner.into_iter().chain(supervisor).chain(marked.iter().copied()).collect(),
         };
         let kill = |pid: &i32| {
             // A number of before may be another's by now.
-            let is_omg =
-                fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("omg"));
-            is_omg && Pid::from_raw(*pid).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let is_ours = line.contains("omg") || marked.contains(pid);
+            is_ours && Pid::from_raw(*pid).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
         };
         victims.iter().filter(|pid| kill(pid)).count() > 0
+    }
+
+    /// Processes that carry the mark of the run.
+    fn of_run(&self) -> Vec<i32> {
+        let mark = format!("OMG_RUN_DIR={}", self.run_dir().display());
+        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        pids.filter(|pid| {
+            let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            variables.split(|byte| *byte == 0).any(|pair| pair == mark.as_bytes())
+        })
+        .collect()
     }
 
     /// Waits until nobody holds the detached run. Returns the code that it would have ended with, where it is over.
