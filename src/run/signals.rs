@@ -55,6 +55,7 @@ pub fn listen(
     }
     tokio::spawn(async move {
         let mut seen = 0;
+        let mut is_cancelled = noted.is_some();
         loop {
             let number = tokio::select! {
                 _ = int.recv() => Signal::INT,
@@ -67,10 +68,15 @@ pub fn listen(
             let ask = match number {
                 Signal::USR1 => Ask::Show,
                 Signal::TSTP => Ask::Suspend,
+                // A further `omg cancel` wants the same, and not that its run is left where it stands.
+                Signal::TERM if is_cancelled && cancel.exists() => continue,
                 stop => {
                     seen += 1;
                     match seen {
-                        1 if stop == Signal::TERM && cancel.exists() => Ask::Stop(StopReason::Cancel),
+                        1 if stop == Signal::TERM && cancel.exists() => {
+                            is_cancelled = true;
+                            Ask::Stop(StopReason::Cancel)
+                        }
                         1 => Ask::Stop(StopReason::Signal(stop.as_raw())),
                         2 => Ask::Now,
                         _ => Ask::Abandon(stop.as_raw()),

@@ -396,3 +396,20 @@ fn a_signal_ends_the_wait_for_another_install() {
     drop(held);
     world.omg(&["resume", "r1"]).expect(0);
 }
+
+#[test]
+fn several_cancels_at_once_cancel_the_run_and_clean_it_up() {
+    let world = World::new();
+    let graph = world.graph("name: g\nnodes:\n- {id: a, worktree: l, grace: 1s, run: 'trap \"\" TERM; while :; do sleep 0.05; done'}\n");
+    let mut run = world.start(&["run", &graph, "--run-id", "r1"]);
+    world.wait_started("a");
+    let mut cancels: Vec<_> = (0..4)
+        .map(|_| world.command(env!("CARGO_BIN_EXE_omg")).args(["cancel", "r1"]).spawn().unwrap())
+        .collect();
+    for cancel in &mut cancels {
+        assert!(cancel.wait().unwrap().success());
+    }
+    assert_eq!(run.wait().unwrap().code(), Some(143));
+    assert_eq!(world.show()["status"], "cancelled");
+    assert_eq!(world.branches(), ["main"]);
+}
