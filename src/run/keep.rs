@@ -180,7 +180,8 @@ impl RunKeeper {
 impl Keeper for RunKeeper {
     fn announce(&mut self) -> io::Result<Option<Start>> {
         let records = store::read(&self.dir.events()).map_err(|error| io::Error::other(error.to_string()))?;
-        let number = deaths_in_a_row(&records);
+        // The start that a person asked for begins anew.
+        let number = if self.reason == STARTED { 0 } else { deaths_in_a_row(&records) + 1 };
         // Who took the run over has a newer generation in the lock, or in the journal; to mint one past it would be
         // to take it back.
         self.fence()?.check().map_err(io::Error::other)?;
@@ -199,7 +200,7 @@ impl Keeper for RunKeeper {
         leg::write_holder(&self.lock, self.generation, leg::last_leg(&records), Purpose::Keep)?;
         let requested = Fact::RestartRequested { intent: self.intent(), reason: self.reason.into(), number };
         self.append(vec![requested])?;
-        let is_first = std::mem::replace(&mut self.reason, RUNNER_DIED) == STARTED;
+        self.reason = RUNNER_DIED;
         if number > DEATHS_MAX {
             let reason = format!("{number} runners in a row died before any node came to its end; given up");
             self.append(vec![Fact::RestartFailed {
@@ -222,7 +223,7 @@ impl Keeper for RunKeeper {
             cwd: self.dir.root().to_path_buf(),
             lock: self.lock.try_clone()?,
             log,
-            pause: if is_first { Duration::ZERO } else { pause(number) },
+            pause: pause(number),
         }))
     }
 

@@ -286,3 +286,27 @@ fn a_stop_outlives_the_runner_that_was_asked_for_it() {
     world.omg(&["watch", "r1"]).expect(143);
     assert_eq!((text(&world, "a").as_str(), text(&world, "b").as_str()), ("begins\n", ""));
 }
+
+#[test]
+fn runners_that_die_again_and_again_are_given_up_and_a_person_begins_anew() {
+    let world = World::new();
+    // It kills each runner as soon as it is named, and never ends by itself.
+    let killer = "while [ ! -e go ]; do p=$(cut -d\" \" -f1,5 $OMG_RUN_DIR/run.lock); \
+        case $p in *leg) [ $(wc -l < restarts) -lt 3 ] && { echo x >> restarts; kill -9 ${p% leg}; };; esac; sleep 0.02; done";
+    world.write("restarts", "");
+    let graph = format!("name: g\nnodes:\n- {{id: a, run: '{killer}'}}\n");
+    let _run = detach(&world, &graph);
+    world.wait_for("its third death", || world.events_named("restart.requested").len() == 4);
+    let numbers: Vec<u64> = world
+        .events_named("restart.requested")
+        .iter()
+        .map(|event| event["number"].as_u64().unwrap())
+        .collect();
+    assert_eq!(numbers, [0, 1, 2, 3]);
+    // The pause before the next is long; who wants the end of it all does not wait.
+    world.omg(&["cancel", "r1"]).expect(0);
+    let_go(&world);
+    world.omg(&["resume", "r1", "--detach"]).expect(0);
+    assert_eq!(world.events_named("restart.requested").last().unwrap()["number"], 0);
+    world.omg(&["watch", "r1"]).expect(0);
+}
