@@ -50,11 +50,7 @@ const CORE_DUMPED: i32 = 0x80;
 /// `lifeline` is one end of a socket pair, `environment` our own. Returns nothing; errors: it could not
 /// be set up.
 pub fn supervise(run_dir: &Path, lifeline: OwnedFd, environment: Environment) -> io::Result<()> {
-    rustix::process::setsid()?;
-    #[cfg(target_os = "linux")]
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    let _lock = mark_alive(run_dir)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (_lock, runtime) = set_up(run_dir)?;
     runtime.block_on(async {
         let stream = StdStream::from(lifeline);
         stream.set_nonblocking(true)?;
@@ -71,17 +67,24 @@ pub fn supervise(run_dir: &Path, lifeline: OwnedFd, environment: Environment) ->
 ///
 /// Returns nothing; errors: it could not be set up.
 pub fn keep(run_dir: &Path, keeper: Box<dyn Keeper>, environment: Environment) -> io::Result<()> {
-    rustix::process::setsid()?;
-    #[cfg(target_os = "linux")]
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    let _lock = mark_alive(run_dir)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (_lock, runtime) = set_up(run_dir)?;
     runtime.block_on(async {
         let mut supervisor = Supervisor::unconnected(run_dir, environment);
         supervisor.runner = Standing::None(Instant::now());
         supervisor.keeper = Some(keeper);
         supervisor.run().await
     })
+}
+
+/// Leaves the session of whoever started us, and takes over whatever our jobs leave behind. Returns the lock that
+/// says that we live, and what we run on.
+fn set_up(run_dir: &Path) -> io::Result<(File, tokio::runtime::Runtime)> {
+    rustix::process::setsid()?;
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let lock = mark_alive(run_dir)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok((lock, runtime))
 }
 
 /// Holds `supervisor.lock`, which says who we are, for as long as the returned file lives.

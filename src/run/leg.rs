@@ -135,35 +135,26 @@ const FORK_WAIT: Duration = Duration::from_secs(2);
 /// Returns who holds a run; `None` where nobody alive does: by lock, pid and start time, never by pid
 /// alone.
 pub fn holder(dir: &RunDir) -> Option<Holder> {
-    let unknown = || {
-        Some(Holder {
-            pid: 0,
-            start_time: 0,
-            generation: Generation(0),
-            leg: Leg(0),
-            purpose: Purpose::Leg,
-            boot: None,
-        })
+    let unknown = Holder {
+        pid: 0,
+        start_time: 0,
+        generation: Generation(0),
+        leg: Leg(0),
+        purpose: Purpose::Leg,
+        boot: None,
     };
     let file = match File::open(dir.lock()) {
         Ok(file) => file,
         // Somebody deleted it, and its holder may live: its supervisor does.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return if survivors::is_supervised(dir.root()) { unknown() } else { None };
+            return survivors::is_supervised(dir.root()).then_some(unknown);
         }
         // Who can't be asked may live.
-        Err(_) => return unknown(),
+        Err(_) => return Some(unknown),
     };
     match lock_unless_held(dir, || file.try_lock_shared()) {
         Ok(()) => None,
-        Err(_) => Some(read_holder(dir).unwrap_or(Holder {
-            pid: 0,
-            start_time: 0,
-            generation: Generation(0),
-            leg: Leg(0),
-            purpose: Purpose::Leg,
-            boot: None,
-        })),
+        Err(_) => Some(read_holder(dir).unwrap_or(unknown)),
     }
 }
 
