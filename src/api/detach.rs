@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::leg::{BUILD, Claimed, LegOptions, Link, find_again, lanes_in_reach, readiness, run_leg};
+use super::leg::{BUILD, Claimed, LegOptions, Link, run_leg};
+use super::resume::ready_lanes;
 use super::{Refusal, exit};
 use crate::ids::{Generation, RunId};
 use crate::journal::RunDir;
@@ -28,7 +29,6 @@ use crate::run::{Observer, RunError};
 use crate::schedule::fact::StopReason;
 use crate::schedule::state::Names;
 use crate::settings::Settings;
-use crate::worktree::GitWorktrees;
 
 /// How long a supervisor has for its first runner.
 const START_WAIT: Duration = Duration::from_secs(60);
@@ -183,20 +183,9 @@ fn kept_leg(
     let names = Names::of(&file.graph);
     let state = replay(&file.graph, &names, &records)
         .map_err(|(seq, error)| RunError::Unfit { seq, reason: error.to_string() })?;
-    let mut repository = None;
-    let mut space = super::leg::Space::default();
     let told = observer(&file, dir, &records);
-    if let Some(of_run) = &file.repository {
-        let worktrees = GitWorktrees::new(&settings.environment);
-        let found = find_again(&worktrees, of_run)?;
-        lanes_in_reach(&file, dir, &state)?;
-        let mut opened = state;
-        super::resume::open(&mut opened, &options);
-        let ready = readiness(&worktrees, &found, &file, &opened)?;
-        ready.notes.iter().for_each(|note| told.warn(note));
-        space = ready.enough()?;
-        repository = Some(found);
-    }
+    let (repository, space) =
+        ready_lanes(settings, &file, dir, &state, &options, &mut |note| told.warn(note))?;
     // Who was to stop, and died before it had, is followed by one that stops.
     let link = Link::Handed { stream, welcome, stop: stop_left_open(&records) };
     let claimed = Claimed { file, dir: dir.clone(), claim, repository, space, link };

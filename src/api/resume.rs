@@ -114,8 +114,8 @@ pub fn prepare(
     let plan = Plan::of(settings, &dir, file, state, options, amendment);
     let Some(claim) = claim else { return Ok(Prepared::Outlook(plan.lines)) };
     let Plan { file, state, amendment, lines } = plan;
-    lanes_in_reach(&file, &dir, &state)?;
-    let (repository, space) = ready_lanes(settings, &file, &state, options, say)?;
+    let mut note = |line: &str| say(Say::Note(line));
+    let (repository, space) = ready_lanes(settings, &file, &dir, &state, options, &mut note)?;
     Ok(Prepared::Leg(Box::new(Ready {
         file,
         dir,
@@ -275,24 +275,30 @@ impl Plan {
 fn ended(file: &RunFile, state: &RunState, dir: &RunDir) -> Vec<NodeIx> {
     let graph = &file.graph;
     let exits = settle::exits_of_their_own(graph, dir, state);
-    // Without its `verify` it has not passed, and runs again.
+    // Without its `verify` nobody can say yet what it came to.
     exits.into_iter().filter(|ix| graph.node(*ix).check.verify.is_none()).collect()
 }
 
-fn ready_lanes(
+/// Returns the run's repository and the room that its lanes have, for a leg with these options; `note` tells a person
+/// what is odd about them but allowed.
+///
+/// Errors: lanes are away, or can't be made.
+pub(super) fn ready_lanes(
     settings: &Settings,
     file: &RunFile,
+    dir: &RunDir,
     state: &RunState,
     options: &LegOptions,
-    say: &mut dyn FnMut(Say<'_>),
+    note: &mut dyn FnMut(&str),
 ) -> Result<(Option<Repository>, Space), Refusal> {
+    lanes_in_reach(file, dir, state)?;
     let Some(of_run) = &file.repository else { return Ok((None, Space::default())) };
     let worktrees = GitWorktrees::new(&settings.environment);
     let found = find_again(&worktrees, of_run)?;
     let mut opened = state.clone();
     open(&mut opened, options);
     let ready = readiness(&worktrees, &found, file, &opened)?;
-    ready.notes.iter().for_each(|note| say(Say::Note(note)));
+    ready.notes.iter().for_each(|line| note(line));
     let space = ready.enough()?;
     Ok((Some(found), space))
 }
@@ -319,7 +325,7 @@ fn has_work(state: &RunState, options: &LegOptions) -> bool {
 }
 
 /// Opens what the leg will open, so that readiness is judged for what will run.
-pub(super) fn open(state: &mut RunState, options: &LegOptions) {
+fn open(state: &mut RunState, options: &LegOptions) {
     for node in &mut state.nodes {
         let opened = match &node.phase {
             NodePhase::Waiting | NodePhase::InFlight(_) => true,
