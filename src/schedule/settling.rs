@@ -214,6 +214,15 @@ fn not_seen(seen: Option<&Seen>) -> String {
     }
 }
 
+/// Returns what closes the start of a runner whose supervisor is gone.
+fn unanswered_restart(intent: IntentId) -> Fact {
+    Fact::RestartFailed {
+        intent,
+        executed: false,
+        reason: "the supervisor was gone before the runner had answered".into(),
+    }
+}
+
 /// Returns what closes the acts of a dead leg that need no further leg: who claims the run has ended whatever lived,
 /// and judges lanes itself. What was being made or had been dispatched is left to the next leg.
 pub fn closed_by_a_claim(graph: &Graph, state: &RunState) -> Vec<Fact> {
@@ -225,11 +234,7 @@ pub fn closed_by_a_claim(graph: &Graph, state: &RunState) -> Vec<Fact> {
                 Some(Fact::CleanupFailed { lane: graph.lane(lane).name.clone(), intent, reason })
             }
             OpenAct::Kill(node) => Some(Fact::KillPerformed { node: graph.node(node).id.clone(), intent }),
-            OpenAct::Restart => Some(Fact::RestartFailed {
-                intent,
-                executed: false,
-                reason: "the supervisor was gone before the runner had answered".into(),
-            }),
+            OpenAct::Restart => Some(unanswered_restart(intent)),
             OpenAct::Acquire(_) | OpenAct::Overlay(_) | OpenAct::Provision(_) | OpenAct::Dispatch(_) => None,
         }
     };
@@ -288,11 +293,7 @@ impl Turn<'_> {
                 let lane = self.graph.lane(lane).name.clone();
                 self.note(Fact::CleanupFailed { lane, intent: intent.clone(), reason })
             }
-            OpenAct::Restart => self.note(Fact::RestartFailed {
-                intent: intent.clone(),
-                executed: false,
-                reason: "the supervisor was gone before the runner had answered".into(),
-            }),
+            OpenAct::Restart => self.note(unanswered_restart(intent.clone())),
         }
     }
 
