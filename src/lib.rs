@@ -12,6 +12,7 @@ pub mod fence;
 pub mod graph;
 pub mod ids;
 pub mod journal;
+pub mod money;
 pub mod process;
 pub mod provision;
 pub mod readiness;
