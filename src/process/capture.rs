@@ -40,6 +40,8 @@ pub struct Capture {
     log: File,
     /// Where the result goes in the end, and what of it is there so far.
     result: Option<(PathBuf, Option<Tail>)>,
+    /// What gets the standard output alone, whole, and whether it got any.
+    stdout: Option<(File, bool)>,
     /// Places among our open files for the result and its folder: where there are none left, the job can wait
     /// before it begins, and could not when it has written something.
     places: Vec<File>,
@@ -49,7 +51,12 @@ pub struct Capture {
 
 impl Capture {
     /// Opens the log for adding to; the result is begun by the first output that belongs to it.
-    pub fn open(log: &Path, result: Option<&Path>, output_max: u64) -> io::Result<Capture> {
+    pub fn open(
+        log: &Path,
+        result: Option<&Path>,
+        stdout: Option<&Path>,
+        output_max: u64,
+    ) -> io::Result<Capture> {
         let open = || OpenOptions::new().create(true).append(true).open(log);
         let file = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -63,7 +70,8 @@ impl Capture {
             None => Vec::new(),
         };
         let result = result.map(|place| (place.to_path_buf(), None));
-        Ok(Capture { log: file, result, places, left: output_max, state: Written::All })
+        let stdout = stdout.map(File::create).transpose()?.map(|file| (file, false));
+        Ok(Capture { log: file, result, stdout, places, left: output_max, state: Written::All })
     }
 
     /// Writes a piece of output. Not durable.
@@ -81,6 +89,13 @@ impl Capture {
             }
             (Some(_) | None, Stream::Out | Stream::Err) => Ok(()),
         });
+        let written = written.and_then(|()| match (&mut self.stdout, stream) {
+            (Some((file, any)), Stream::Out) => {
+                *any = true;
+                file.write_all(&bytes[..fits])
+            }
+            (Some(_) | None, Stream::Out | Stream::Err) => Ok(()),
+        });
         self.left -= fits as u64;
         if written.is_err() {
             // Any other error of a plain file write means as little about the job as a full disk.
@@ -93,16 +108,25 @@ impl Capture {
 
     /// Returns whether [`Capture::finish`] waits for the disk.
     pub fn has_result(&self) -> bool {
-        matches!(self.result, Some((_, Some(_))))
+        matches!(self.result, Some((_, Some(_)))) || matches!(self.stdout, Some((_, true)))
     }
 
     /// Puts the result in its place: its last [`RESULT_MAX`] bytes, cut at a line start, the final
-    /// line break removed. The result is durable on return, the log not.
+    /// line break removed. The result is durable on return, and so is what got the standard output alone; the log
+    /// not.
     pub fn finish(mut self) -> io::Result<()> {
         self.places.clear();
+        if let Some((file, true)) = &self.stdout {
+            file.sync_data()?;
+        }
         match self.result {
             Some((place, Some(tail))) => tail.finish(&place),
-            Some((place, None)) => File::create(place).map(drop),
+            // Renamed into its place: what is there may be kept under a further name.
+            Some((place, None)) => {
+                let draft = place.with_extension("draft");
+                File::create(&draft)?;
+                fs::rename(draft, place)
+            }
             None => Ok(()),
         }
     }
@@ -179,6 +203,20 @@ impl Tail {
     }
 }
 
+/// Returns the result that is in a file of output: its last [`RESULT_MAX`] bytes, cut at a line start where there was
+/// more, without the final line break; of a file that is not there, none.
+pub fn result_in(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    let skipped = file.metadata()?.len().saturating_sub(RESULT_MAX + 1);
+    file.seek(SeekFrom::Start(skipped))?;
+    let mut bytes = Vec::new();
+    file.take(RESULT_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(result_of(&bytes, skipped > 0).to_vec())
+}
+
 /// Returns the result in `bytes`; where `cut`, they begin with the byte before it and are cut at the
 /// first line start, if there is one.
 fn result_of(bytes: &[u8], cut: bool) -> &[u8] {
@@ -195,7 +233,7 @@ mod tests {
     fn captured(pieces: &[(Stream, &[u8])], output_max: u64) -> (Written, Vec<u8>, Vec<u8>) {
         let folder = tempfile::tempdir().unwrap();
         let (log, result) = (folder.path().join("n/log"), folder.path().join("n/result"));
-        let mut capture = Capture::open(&log, Some(&result), output_max).unwrap();
+        let mut capture = Capture::open(&log, Some(&result), None, output_max).unwrap();
         let mut written = Written::All;
         for (stream, bytes) in pieces {
             written = capture.write(*stream, bytes);
@@ -217,7 +255,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (log, result) = (folder.path().join("n/log"), folder.path().join("n/result"));
         for pieces in [&[b"one\n".as_slice()][..], &[]] {
-            let mut capture = Capture::open(&log, Some(&result), 100).unwrap();
+            let mut capture = Capture::open(&log, Some(&result), None, 100).unwrap();
             for bytes in pieces {
                 capture.write(Stream::Out, bytes);
             }

@@ -22,7 +22,7 @@ pub struct Scripted {
 
 impl Scripted {
     /// Returns a spawner with exits by a part of the command line. A job whose command line holds
-    /// `hang` ends only when it is ended.
+    /// `hang` ends only when it is ended; one that holds `slow` takes a minute.
     pub fn new(exits: Vec<(String, JobExit)>) -> Scripted {
         Scripted { exits, ..Scripted::default() }
     }
@@ -50,7 +50,15 @@ impl Spawner for Scripted {
             self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.job.clone(), tell_ended);
         } else {
             let exit = exit.map_or(JobExit { code: Some(0), ..JobExit::default() }, |(_, exit)| exit.clone());
-            let _ = tell_ended.send(JobEnd::Exited(JobExit { job: spec.job.clone(), ..exit }));
+            let end = JobEnd::Exited(JobExit { job: spec.job.clone(), ..exit });
+            if line.contains("slow") {
+                tokio::task::spawn_local(async move {
+                    tokio::time::sleep(Duration::from_secs(60)).await;
+                    let _ = tell_ended.send(end);
+                });
+            } else {
+                let _ = tell_ended.send(end);
+            }
         }
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(spec);
         Job { started, ended }

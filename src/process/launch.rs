@@ -15,7 +15,8 @@ use super::{direct, spawn};
 pub(super) fn launch(spec: &JobSpec, disk: &spawn::Disk) -> io::Result<(spawn::Started, bool)> {
     let argv: Vec<OsString> = spec.argv.iter().cloned().map(OsString::from).collect();
     let start = |program: &OsStr, argv: &[OsString], environment: &Environment| {
-        spawn::start_bound(&spawn::Launch { program, argv, cwd: &spec.cwd, environment }, disk)
+        let stdin = spec.stdin.as_deref();
+        spawn::start_bound(&spawn::Launch { program, argv, stdin, cwd: &spec.cwd, environment }, disk)
     };
     if spec.direct
         && let [shell, option, line] = &argv[..]

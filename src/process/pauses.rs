@@ -22,6 +22,11 @@ impl Pauses {
         self.0.set(self.0.get().saturating_add(away));
     }
 
+    /// Returns how long this program has been suspended so far, all together.
+    pub fn total(&self) -> Duration {
+        self.0.get()
+    }
+
     /// Returns the moment `after` which time has passed, suspensions from now on not counted.
     pub fn deadline(&self, after: Duration) -> Deadline {
         let far = Duration::from_secs(u32::MAX.into());

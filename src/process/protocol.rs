@@ -126,8 +126,14 @@ pub struct JobSpec {
     /// All it sees. On the wire it is a [`Difference`].
     #[serde(skip)]
     pub environment: Environment,
+    /// The file that is its standard input; nothing where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<PathBuf>,
     /// The file that its output is added to, as it comes.
     pub log: PathBuf,
+    /// The file that gets its standard output alone, whole, as it comes; durable before its end is reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<PathBuf>,
     /// The file that holds the last of its standard output at the end, where wanted.
     pub result: Option<PathBuf>,
     /// Whether `sh -c LINE` may be done without `sh` where the outcome is the same

@@ -187,7 +187,7 @@ pub struct Started {
 }
 
 /// Starts a process that dies with this one and whose end the caller reaps by itself; it leads its own
-/// process group and reads nothing.
+/// process group and reads a file, or nothing.
 ///
 /// The caller's thread has to live as long as the process (prctl(2), PR_SET_PDEATHSIG). On return the
 /// process has become its program. Errors: it could not; nothing of it ran.
@@ -195,7 +195,7 @@ pub struct Started {
 pub fn start_bound(launch: &Launch<'_>, disk: &Disk) -> io::Result<Started> {
     let (stdout, stdout_end) = io::pipe()?;
     let (stderr, stderr_end) = io::pipe()?;
-    let nothing = File::open("/dev/null")?;
+    let stdin = File::open(launch.stdin.unwrap_or(Path::new("/dev/null")))?;
     let text = |text: &OsStr| CString::new(text.as_bytes()).map_err(io::Error::from);
     let pair = |(name, value): (&OsString, &OsString)| text(&[&**name, &**value].join(OsStr::new("=")));
     let path = launch.environment.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
@@ -205,7 +205,7 @@ pub fn start_bound(launch: &Launch<'_>, disk: &Disk) -> io::Result<Started> {
         argv: launch.argv.iter().map(|word| text(word)).collect::<io::Result<_>>()?,
         environment: launch.environment.0.iter().map(pair).collect::<io::Result<_>>()?,
         cwd: text(launch.cwd.as_os_str())?,
-        streams: [nothing.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()],
+        streams: [stdin.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()],
     };
     let pid = super::birth::start(&plan)?;
     Ok(Started { pid, stdout, stderr })
@@ -221,7 +221,8 @@ pub fn start_bound(launch: &Launch<'_>, disk: &Disk) -> io::Result<Started> {
     let mut argv = launch.argv.to_vec();
     let name = std::mem::replace(argv.first_mut().ok_or(io::ErrorKind::InvalidInput)?, program.into());
     let mut command = builder(&argv, launch.cwd, launch.environment)?;
-    command.arg0(name).stdin(Stdio::null()).stdout(stdout_end).stderr(stderr_end);
+    let stdin = File::open(launch.stdin.unwrap_or(Path::new("/dev/null")))?;
+    command.arg0(name).stdin(stdin).stdout(stdout_end).stderr(stderr_end);
     Ok(Started { pid: command.spawn()?.id(), stdout, stderr })
 }
 
@@ -232,6 +233,8 @@ pub struct Launch<'a> {
     pub program: &'a OsStr,
     /// What it is told it was called as, and its arguments.
     pub argv: &'a [OsString],
+    /// The file that is its standard input; nothing where there is none.
+    pub stdin: Option<&'a Path>,
     /// Where it runs.
     pub cwd: &'a Path,
     /// All it sees.

@@ -277,7 +277,9 @@ impl Supervisor {
         failpoint::at(Point::JobBefore);
         let opened = spec.record.as_ref().map_or(Ok(()), |record| self.open_record(record));
         let started = opened
-            .and_then(|()| Capture::open(&spec.log, spec.result.as_deref(), spec.output_max))
+            .and_then(|()| {
+                Capture::open(&spec.log, spec.result.as_deref(), spec.stdout.as_deref(), spec.output_max)
+            })
             .and_then(|capture| Ok((capture, launch(&spec, &self.disk)?)));
         let (capture, (started, direct)) = match started {
             Ok(started) => started,
