@@ -58,6 +58,7 @@ fn leg() -> Event {
         retry_failed: false,
         retry_blocked: false,
         unfit: Vec::new(),
+        gates: Vec::new(),
         learned: Vec::new(),
         format: 1,
         seen: Vec::new(),

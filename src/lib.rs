@@ -17,6 +17,7 @@ pub mod process;
 pub mod provision;
 pub mod readiness;
 pub mod run;
+pub mod runtime;
 pub mod schedule;
 pub mod settings;
 pub mod view;

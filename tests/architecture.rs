@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 
 /// Which folder of `src/` may use which: itself, what stands here, and what that may use in turn.
 /// The picture in ARCHITECTURE.md is drawn from this.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("cli", &["api", "settings"]),
     ("api", &["run", "view", "settings"]),
     ("view", &["journal"]),
     ("run", &["journal", "cleanup", "provision", "readiness"]),
     ("journal", &["schedule", "fence", "failpoint"]),
-    ("schedule", &["graph"]),
-    ("graph", &["ids"]),
+    ("schedule", &["runtime"]),
+    ("runtime", &["graph"]),
+    ("graph", &["ids", "money"]),
     ("cleanup", &["worktree"]),
     ("provision", &["worktree"]),
     ("readiness", &["worktree"]),
@@ -25,6 +26,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("failpoint", &[]),
     ("settings", &[]),
     ("ids", &[]),
+    ("money", &[]),
 ];
 
 /// Uses against the arrows that are meant: folder, what it names, why.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::leg::BUILD;
-use super::lint::{check, read};
+use super::lint::{check, read, trust};
 use super::start::{RunRequest, concerning_lanes, of_run, part, refuse_later_features};
 use super::{Complaint, Refusal, exit};
 use crate::graph::difference::{Difference, Weight, What};
@@ -64,7 +64,8 @@ impl Amendment {
     /// Returns whether a leg has something to do for its sake alone.
     pub fn matters(&self) -> bool {
         let of_nodes = self.difference.nodes.iter().any(|(_, what)| what.weight() > Weight::Words);
-        of_nodes || !self.reopened.is_empty() || !self.named.is_empty()
+        let of_graph = self.difference.graph.iter().any(|change| change.weight > Weight::Words);
+        of_nodes || of_graph || !self.reopened.is_empty() || !self.named.is_empty()
     }
 }
 
@@ -127,7 +128,7 @@ type Anew = (RunFile, Vec<crate::graph::Problem>, Vec<String>);
 /// Returns what the run would be with the graph in the file, the repository as it was.
 fn read_anew(settings: &Settings, run: &RunFile, request: &AmendRequest) -> Result<Anew, Refusal> {
     let source = read(&request.graph).map_err(|problem| Refusal::of_problems(vec![*problem]))?;
-    let trust = if run.planned { Trust::Planned } else { Trust::Reviewed };
+    let trust = trust(&source, run.planned);
     let Loaded { graph, warnings } = check(&request.graph, &source, trust).map_err(Refusal::of_problems)?;
     refuse_later_features(&graph, &source)?;
     let inputs = bind_inputs(&graph, &given(run, &graph, &request.inputs)?).map_err(|wrong| Refusal {
@@ -151,6 +152,8 @@ fn read_anew(settings: &Settings, run: &RunFile, request: &AmendRequest) -> Resu
         pass_env,
         selection: (!by.is_empty()).then_some(SelectionFile { by, nodes_in_graph: whole }),
         graph: selected.graph,
+        // A plan stays one, whatever the run began with.
+        planned: trust == Trust::Planned,
         ..run.clone()
     };
     Ok((file, warnings, selected.notes))
@@ -347,7 +350,7 @@ fn bases(
     let mut resolve = |revision: &str| -> Result<_, Refusal> {
         let repository = match &found {
             Some(repository) => repository,
-            None => found.insert(super::leg::find_again(&worktrees, before)?),
+            None => found.insert(super::ready::find_again(&worktrees, before)?),
         };
         Ok(worktrees.resolve(repository, revision)?)
     };

@@ -50,7 +50,7 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
         }
     };
     let busy = match holder.purpose {
-        leg::Purpose::Leg | leg::Purpose::Keep => None,
+        leg::Purpose::Leg | leg::Purpose::Keep | leg::Purpose::Wait => None,
         leg::Purpose::Discard => Some(format!("a lane of run `{id}` is being discarded")),
         leg::Purpose::Gc => Some(format!("`omg gc` puts run `{id}` in order")),
     };
@@ -71,7 +71,8 @@ pub fn cancel(settings: &Settings, name: Option<&str>) -> Result<(String, Cancel
             // A claim took the note away: the leg that was to end has, and somebody has begun another.
             break;
         }
-        if holder.purpose == leg::Purpose::Leg && asked != Some(holder.pid) {
+        let hears = matches!(holder.purpose, leg::Purpose::Leg | leg::Purpose::Wait);
+        if hears && asked != Some(holder.pid) {
             ask(&holder)?;
             asked = Some(holder.pid);
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::gc::survey::Surveyed;
 use super::leg::BUILD;
 use super::plan::{what_is_run, worth_knowing};
-use super::{Refusal, lint, start};
+use super::{Refusal, lint, programs, start};
 use crate::graph::model::{Piece, Provision};
 use crate::graph::{Graph, Trust};
 use crate::ids::{CommitId, RunId};
@@ -35,6 +35,7 @@ pub fn doctor(settings: &Settings, graph: Option<&Path>) -> Result<Diagnosis, Re
     if !lanes_at.starts_with(&settings.home) {
         findings.push(space("lanes", &lanes_at, &worktrees));
     }
+    findings.extend(graph.iter().flat_map(|graph| programs::findings(settings, graph)));
     findings.extend(faults::of_version(&worktrees));
     let runs = runs::survey(settings);
     findings.extend(runs::left_behind(&runs));

@@ -17,7 +17,7 @@ pub fn explain(settings: &Settings, first: &str, second: Option<&str>) -> Result
     };
     let mut found = find::run(settings, run).map_err(|refusal| of_run(settings, first, second, refusal))?;
     // Asked before the records are read: a leg that ends in between has written all of them.
-    let alive = leg::holder(&found.dir).is_some();
+    let alive = leg::holder(&found.dir).is_some_and(|holder| holder.purpose != leg::Purpose::Wait);
     let records = found.records()?;
     found.refresh(&records)?;
     let ix = found.node(node).map_err(|refusal| of_run(settings, first, second, refusal))?;

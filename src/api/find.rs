@@ -71,7 +71,7 @@ impl Found {
     /// Returns the run as it stands now.
     pub fn view(&self) -> Result<RunView, Refusal> {
         // Asked before the records are read: a leg that ends in between has written all of them.
-        let alive = leg::holder(&self.dir).is_some();
+        let alive = leg::holder(&self.dir).is_some_and(|holder| holder.purpose != leg::Purpose::Wait);
         let records = self.records()?;
         RunView::of(&*self.at(&records)?, &self.dir, &records, alive).map_err(|(seq, reason)| {
             Refusal::new(exit::BLOCKED, format!("record {seq} of run `{}`: {reason}", self.file.run_id), None)

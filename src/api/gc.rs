@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use self::judge::{Facts, Rules, stays};
 use self::order::{Held, NotHeld, foresee};
 use self::survey::{Known, Place, Standing, Surveyed, Surveyor, first};
-use super::leg::lanes_away;
+use super::ready::lanes_away;
 use super::{Complaint, Refusal, exit, find};
 use crate::cleanup::Policy;
 use crate::ids::RunId;

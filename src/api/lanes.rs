@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::find::Found;
-use super::leg::{find_again, lanes_in_reach, mask};
+use super::leg::mask;
+use super::ready::{find_again, lanes_in_reach};
 use super::{Refusal, exit};
 use crate::cleanup::{GitSweeper, Policy, Sweeper};
 use crate::ids::{IntentId, Leg};

@@ -19,6 +19,16 @@ pub struct Source {
     pub text: String,
 }
 
+/// What the first line of a file begins with that holds a plan which an agent made: it stays a planned graph, however
+/// it is run.
+pub const PLANNED_MARK: &str = "# planned by an agent";
+
+/// Returns whether a graph may be trusted: not where the user says so, nor where it says so itself.
+pub fn trust(source: &Source, is_planned: bool) -> Trust {
+    let text = source.text.trim_start_matches('\u{feff}').trim_start();
+    if is_planned || text.starts_with(PLANNED_MARK) { Trust::Planned } else { Trust::Reviewed }
+}
+
 /// Returns a graph file's content. Errors: it is no regular file, can't be read, is too large, or no text.
 pub fn read(path: &Path) -> Result<Source, Box<Problem>> {
     let shown = path.display().to_string();
@@ -85,6 +95,7 @@ pub fn check(path: &Path, source: &Source, trust: Trust) -> Result<Loaded, Vec<P
 /// Returns the graph in a file, and what is odd about it but allowed; or every problem.
 pub fn graph(path: &Path, trust: Trust) -> Result<Loaded, Vec<Problem>> {
     let source = read(path).map_err(|problem| vec![*problem])?;
+    let trust = self::trust(&source, trust == Trust::Planned);
     check(path, &source, trust)
 }
 

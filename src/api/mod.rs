@@ -6,6 +6,7 @@ pub mod detach;
 pub mod doctor;
 pub mod explain;
 pub mod find;
+mod gates;
 pub mod gc;
 pub mod init;
 pub mod lanes;
@@ -15,15 +16,18 @@ pub mod outlook;
 #[cfg(test)]
 mod outlook_tests;
 pub mod plan;
+mod programs;
 pub mod resume;
 pub mod start;
+pub mod wait;
 pub mod watch;
 
 mod leg;
+mod ready;
 
 pub mod leg_options {
     //! What a user chooses for a leg, and what is taken out of what is shown.
-    pub use super::leg::{LegOptions, mask};
+    pub use super::leg::{Ended, GateChoice, LegOptions, mask, now};
 }
 
 use crate::graph::Problem;

@@ -7,6 +7,7 @@ use crate::graph::Graph;
 use crate::graph::difference::{Difference, Weight, What};
 use crate::graph::model::{Dependency, On};
 use crate::ids::{NodeId, NodeIx};
+use crate::schedule::agents::has_money;
 use crate::schedule::fact::EndState;
 use crate::schedule::state::{NodePhase, RunState};
 use crate::view::outlook::{Outlook, Rests, Runs};
@@ -38,6 +39,8 @@ enum Fate {
     Blocked,
     /// It is skipped: it needs this node, which failed; or its own condition is not met.
     Skipped(Option<NodeId>),
+    /// A gate, of which no person has said anything yet.
+    Gate,
     /// It waits behind this node.
     Behind(NodeId),
     /// It runs only if this node fails.
@@ -59,7 +62,7 @@ pub fn outlook(
     order.sort_by_key(|ix| std::cmp::Reverse(graph.rank(*ix)));
     let mut fates = vec![Fate::Kept; graph.nodes().len()];
     for ix in order {
-        let alone = fate(state, ix, options, ended);
+        let alone = fate(graph, state, ix, options, ended);
         fates[ix.at()] = match &alone {
             Fate::Runs(why) => hindrance(graph, &fates, ix)
                 .unwrap_or_else(|| Fate::Runs(whys.get(&graph.node(ix).id).copied().unwrap_or(*why))),
@@ -70,7 +73,7 @@ pub fn outlook(
 }
 
 /// Returns what becomes of a node as far as it is its own matter.
-fn fate(state: &RunState, ix: NodeIx, options: &LegOptions, ended: &[NodeIx]) -> Fate {
+fn fate(graph: &Graph, state: &RunState, ix: NodeIx, options: &LegOptions, ended: &[NodeIx]) -> Fate {
     let record = state.node(ix);
     match &record.phase {
         NodePhase::InFlight(_) if ended.contains(&ix) => Fate::Runs(Runs::Ended),
@@ -82,9 +85,18 @@ fn fate(state: &RunState, ix: NodeIx, options: &LegOptions, ended: &[NodeIx]) ->
             EndState::Failed if options.retry_failed => Fate::Runs(Runs::Failed),
             EndState::Failed => Fate::Failed,
             EndState::Blocked if options.retry_blocked => Fate::Runs(Runs::Blocked),
+            EndState::Blocked if record.wants_money() && has_money(graph, state.cost.known) => {
+                Fate::Runs(Runs::Paid)
+            }
             EndState::Blocked => Fate::Blocked,
             EndState::Skipped if options.retry_failed || options.retry_blocked => Fate::Runs(Runs::Skipped),
             EndState::Skipped => Fate::Skipped(record.because.as_ref().map(|because| because.node.clone())),
+            EndState::Paused
+                if graph.is_gate(ix) && !super::gates::is_decided(graph, state, ix, &options.gates) =>
+            {
+                Fate::Gate
+            }
+            EndState::Paused => Fate::Runs(Runs::Paused),
             EndState::Waiting => Fate::Runs(Runs::Waited),
             EndState::Cancelled => Fate::Runs(Runs::Cancelled),
             EndState::Interrupted => Fate::Runs(Runs::Interrupted),
@@ -107,7 +119,7 @@ fn hindrance(graph: &Graph, fates: &[Fate], ix: NodeIx) -> Option<Fate> {
             (skipped @ Fate::Skipped(_), On::Passed) => Some(skipped.clone()),
             (Fate::Skipped(_), On::Failed) => Some(Fate::Skipped(None)),
             (unless @ Fate::Unless(_), On::Passed | On::Failed) => Some(unless.clone()),
-            (Fate::Blocked, _) => Some(Fate::Behind(id())),
+            (Fate::Blocked | Fate::Gate, _) => Some(Fate::Behind(id())),
             (behind @ Fate::Behind(_), _) => Some(behind.clone()),
         }
     };
@@ -150,7 +162,12 @@ impl Several {
                 Fate::Skipped(Some(root)) => drop(needs.insert(root)),
                 Fate::Behind(root) => drop(behind.insert(root)),
                 Fate::Unless(root) => drop(unless.insert(root)),
-                Fate::Kept | Fate::Runs(_) | Fate::Failed | Fate::Blocked | Fate::Skipped(None) => {}
+                Fate::Kept
+                | Fate::Runs(_)
+                | Fate::Failed
+                | Fate::Blocked
+                | Fate::Gate
+                | Fate::Skipped(None) => {}
             }
         }
         let several = |roots: BTreeSet<&NodeId>| roots.len() > ROOTS_MAX;
@@ -176,6 +193,7 @@ fn gathered(graph: &Graph, fates: Vec<Fate>) -> Outlook {
             }
             Fate::Failed => Rests::Failed,
             Fate::Blocked => Rests::Blocked,
+            Fate::Gate => Rests::Gate,
             Fate::Skipped(Some(needs)) => Rests::Needs((!several.needs).then_some(needs)),
             Fate::Skipped(None) => Rests::Condition,
             Fate::Behind(root) => Rests::Behind((!several.behind).then_some(root)),
@@ -317,8 +335,16 @@ mod tests {
         let graph = graph();
         let mut state = state(&graph, &[("a", EndState::Passed)]);
         let b = graph.node_ix("b").unwrap();
-        let flight =
-            Flight { intent: "g1-1".into(), job: "g1-1".into(), attempt: 1, delivered: true, ending: None };
+        let flight = Flight {
+            intent: "g1-1".into(),
+            job: "g1-1".into(),
+            attempt: 1,
+            delivered: true,
+            ending: None,
+            runtime: None,
+            session: None,
+            budget: None,
+        };
         state.nodes[b.at()].phase = NodePhase::InFlight(flight);
         let lines = |ended: &[NodeIx]| outlook(&graph, &state, &LegOptions::default(), ended, None).lines();
         assert_eq!(lines(&[])[1], "runs again (interrupted): b");

@@ -78,6 +78,7 @@ impl World {
             retry_failed: options.retry_failed,
             retry_blocked: options.retry_blocked,
             unfit: Vec::new(),
+            gates: Vec::new(),
             learned: Vec::new(),
             seen: exits,
             format: 1,
@@ -146,8 +147,10 @@ impl World {
                 && flight.ending.is_none()
                 && self.dice.percent(50)
             {
-                let exit =
-                    ProcessSeen::Exited { exit: Exit { code: Some(0), ..Exit::default() }, in_place: true };
+                let exit = ProcessSeen::Exited {
+                    exit: Box::new(Exit { code: Some(0), ..Exit::default() }),
+                    in_place: true,
+                };
                 exits.push((flight.intent.clone(), OpenAct::Dispatch(ix), Seen::Process(exit)));
                 nodes.push(ix);
             }

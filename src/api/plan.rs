@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Refusal;
 use super::start::Prepared;
 use crate::graph::Graph;
-use crate::graph::model::{NodeKind, On, Overlay, Provision};
+use crate::graph::model::{Agent, NodeKind, On, Overlay, Provision};
 use crate::ids::{LaneIx, NodeIx};
 use crate::process::environment::Environment;
 use crate::provision::{Rung, Step};
@@ -55,7 +55,8 @@ pub fn describe(settings: &Settings, prepared: &Prepared) -> Result<Vec<String>,
 /// Returns what the provisioning of a lane of a prepared run would see.
 fn environment_of(settings: &Settings, prepared: &Prepared, lane: LaneIx) -> Environment {
     let parent = settings.environment.for_child(&prepared.file.pass_env);
-    let place = Place { file: &prepared.file, dir: &prepared.dir, parent: &parent, lanes: &[] };
+    let place =
+        Place { file: &prepared.file, dir: &prepared.dir, parent: &parent, lanes: &[], feedback: None };
     place.of_provisioning(lane)
 }
 
@@ -97,6 +98,25 @@ fn local_files(overlay: &Overlay) -> String {
     format!("  local files copied in, where they are there: {}", named.collect::<Vec<_>>().join(", "))
 }
 
+/// Returns what runs an agent, and what it may do, in a line.
+fn of_agent(agent: &Agent) -> String {
+    let mut line = agent.runtimes.join(", else ");
+    for (what, value) in [("model", &agent.model), ("agent", &agent.agent)] {
+        line.push_str(&value.as_ref().map(|value| format!(", {what} {value}")).unwrap_or_default());
+    }
+    line.push_str(&format!(", permission mode {}", agent.permission.word()));
+    if !agent.allowed_tools.is_empty() {
+        line.push_str(&format!(", tools {}", agent.allowed_tools.join(", ")));
+    }
+    if let Some(budget) = agent.budget {
+        line.push_str(&format!(", at most {budget}"));
+    }
+    if agent.goes_on {
+        line.push_str(", in the session of the node before it");
+    }
+    line
+}
+
 /// Returns the nodes so that each comes after what it waits for; among those that could begin, the
 /// longest path to a sink first, then file order, as the scheduler has it.
 fn launch_order(graph: &Graph) -> Vec<NodeIx> {
@@ -127,6 +147,7 @@ fn node(graph: &Graph, ix: NodeIx) -> Vec<String> {
     let mut head = format!("{}:", node.id);
     match node.lane {
         Some(lane) => head.push_str(&format!(" in lane {}", graph.lane(lane).name)),
+        None if graph.is_gate(ix) => {}
         None => head.push_str(" in the folder omg was started in"),
     }
     if !node.depends_on.is_empty() {
@@ -145,8 +166,18 @@ fn node(graph: &Graph, ix: NodeIx) -> Vec<String> {
         head.push_str(&format!(", after {}", names.join(", ")));
     }
     let mut lines = vec![head];
-    if let NodeKind::Command { run } = &node.kind {
-        lines.extend(run.written(graph).lines().map(|line| format!("  $ {line}")));
+    match &node.kind {
+        NodeKind::Command { run } => {
+            lines.extend(run.written(graph).lines().map(|line| format!("  $ {line}")));
+        }
+        NodeKind::Agent(agent) => {
+            lines.push(format!("  asks {}", of_agent(agent)));
+            lines.extend(agent.prompt.written(graph).lines().map(|line| format!("  > {line}")));
+        }
+        NodeKind::Gate => {
+            let what = node.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+            lines.push(format!("  waits for a person{what}"));
+        }
     }
     if let Some(verify) = &node.check.verify {
         lines.push(format!("  verify: {}", verify.command.written(graph)));

@@ -6,18 +6,17 @@ use std::rc::Rc;
 use super::Refusal;
 use super::amend::{AmendRequest, Amendment, amend};
 use super::find::Found;
-use super::leg::{
-    Claimed, Ended, LegOptions, Link, Space, exit_code, find_again, journal_is_there, lanes_in_reach, mask,
-    now, readiness, run_leg,
-};
+use super::leg::{Claimed, Ended, LegOptions, Link, exit_code, mask, now, run_leg};
 use super::outlook::{Amended, outlook};
-use crate::graph::Problem;
+use super::ready::{Space, find_again, journal_is_there, lanes_in_reach, readiness};
+use crate::graph::{Graph, Problem};
 use crate::ids::{Leg, NodeIx, sha256};
 use crate::journal::replay::replay;
 use crate::journal::store::{self, Journal};
 use crate::journal::{Record, RunDir, RunFile};
 use crate::run::{Observer, RunError, amended, leg, settle};
 use crate::schedule::Fact;
+use crate::schedule::agents::has_money;
 use crate::schedule::fact::{EndState, RunStatus, StopReason};
 use crate::schedule::state::{Names, NodePhase, RunState};
 use crate::settings::Settings;
@@ -104,7 +103,8 @@ pub fn prepare(
     // Read again under the claim: the last leg may have written until it was gone.
     let Seen { file, records, state, amendment } = look(settings, file, &dir, request)?;
     let options = &request.options;
-    if !amendment.as_ref().is_some_and(Amendment::matters) && !has_work(&state, options) {
+    super::gates::check(&file.graph, &state, &options.gates, options.retry_failed)?;
+    if !amendment.as_ref().is_some_and(Amendment::matters) && !has_work(&file.graph, &state, options) {
         if amendment.is_some() {
             say(Say::Note("no node changed, so the run keeps the graph that it has"));
         }
@@ -126,6 +126,13 @@ pub fn prepare(
         repository,
         space,
     })))
+}
+
+/// Errors: what is wrong with a request, whatever becomes of the run until it is carried out; exit code 2.
+pub fn check(settings: &Settings, found: &Found, request: &ResumeRequest) -> Result<(), Refusal> {
+    let options = &request.options;
+    let seen = look(settings, found.file.clone(), &found.dir, request)?;
+    super::gates::check(&seen.file.graph, &seen.state, &options.gates, options.retry_failed)
 }
 
 /// A run as it stands, and what is to become of its graph.
@@ -296,7 +303,7 @@ pub(super) fn ready_lanes(
     let worktrees = GitWorktrees::new(&settings.environment);
     let found = find_again(&worktrees, of_run)?;
     let mut opened = state.clone();
-    open(&mut opened, options);
+    open(&file.graph, &mut opened, options);
     let ready = readiness(&worktrees, &found, file, &opened)?;
     ready.notes.iter().for_each(|line| note(line));
     let space = ready.enough()?;
@@ -312,29 +319,39 @@ fn stop_of(state: &RunState) -> Option<StopReason> {
 
 /// Returns whether a leg with these options would find anything to do: a node to run, or the end of a
 /// leg that was killed before it had cleaned up.
-fn has_work(state: &RunState, options: &LegOptions) -> bool {
+fn has_work(graph: &Graph, state: &RunState, options: &LegOptions) -> bool {
     state.finished.is_none()
-        || state.nodes.iter().any(|node| match &node.phase {
+        // What a person says is written down, also of a gate whose turn has not come.
+        || !options.gates.is_empty()
+        || graph.node_ixs().map(|ix| (ix, state.node(ix))).any(|(ix, node)| match &node.phase {
             NodePhase::Waiting | NodePhase::InFlight(_) => true,
             NodePhase::Over(EndState::Cancelled | EndState::Interrupted) => true,
+            NodePhase::Over(EndState::Paused) => {
+                !graph.is_gate(ix) || super::gates::is_decided(graph, state, ix, &options.gates)
+            }
             NodePhase::Over(EndState::Failed) => options.retry_failed,
-            NodePhase::Over(EndState::Blocked) => options.retry_blocked || node.wants_room(),
+            NodePhase::Over(EndState::Blocked) => {
+                options.retry_blocked || node.wants_room() || node.wants_money() && has_money(graph, state.cost.known)
+            }
             // Behind something that is blocked, so it waits on unless that is opened again.
             NodePhase::Over(EndState::Waiting | EndState::Skipped | EndState::Passed) => false,
         })
 }
 
 /// Opens what the leg will open, so that readiness is judged for what will run.
-fn open(state: &mut RunState, options: &LegOptions) {
+fn open(graph: &Graph, state: &mut RunState, options: &LegOptions) {
+    let has_money = has_money(graph, state.cost.known);
     for node in &mut state.nodes {
         let opened = match &node.phase {
             NodePhase::Waiting | NodePhase::InFlight(_) => true,
             NodePhase::Over(end) => match end {
                 EndState::Passed => false,
                 EndState::Failed => options.retry_failed,
-                EndState::Blocked => options.retry_blocked || node.wants_room(),
+                EndState::Blocked => {
+                    options.retry_blocked || node.wants_room() || node.wants_money() && has_money
+                }
                 EndState::Skipped => options.retry_failed || options.retry_blocked,
-                EndState::Waiting | EndState::Cancelled | EndState::Interrupted => true,
+                EndState::Paused | EndState::Waiting | EndState::Cancelled | EndState::Interrupted => true,
             },
         };
         if opened {
@@ -344,7 +361,7 @@ fn open(state: &mut RunState, options: &LegOptions) {
 }
 
 fn nothing_to_do(file: &RunFile, state: &RunState, request: &ResumeRequest) -> Prepared {
-    let message = what_would_open(&file.run_id, state);
+    let message = what_would_open(&file.run_id, &file.graph, state);
     if request.dry_run {
         let mut lines = outlook(&file.graph, state, &request.options, &[], None).lines();
         lines.push(message);
@@ -354,10 +371,16 @@ fn nothing_to_do(file: &RunFile, state: &RunState, request: &ResumeRequest) -> P
     Prepared::NothingToDo { exit: exit_code(status, stop_of(state)), message }
 }
 
-fn what_would_open(run: &crate::ids::RunId, state: &RunState) -> String {
+fn what_would_open(run: &crate::ids::RunId, graph: &Graph, state: &RunState) -> String {
     let count = |end| state.nodes.iter().filter(|node| node.phase == NodePhase::Over(end)).count();
     let (failed, blocked) = (count(EndState::Failed), count(EndState::Blocked));
     let mut message = format!("nothing to do in run {run}");
+    let paused = graph.node_ixs().filter(|ix| state.end_of(*ix) == Some(EndState::Paused));
+    for gate in paused.map(|ix| &graph.node(ix).id) {
+        message.push_str(&format!(
+            "; gate `{gate}` waits for a person: `omg resume {run} --approve {gate}`, or `--reject {gate}`"
+        ));
+    }
     if failed > 0 {
         message.push_str(&format!("; {failed} failed: `omg resume {run} --retry-failed` opens them again"));
     }

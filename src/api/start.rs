@@ -7,15 +7,19 @@ use std::rc::Rc;
 use indexmap::IndexMap;
 use sha2::{Digest, Sha256};
 
-use super::leg::{BUILD, Claimed, Ended, LegOptions, Link, Space, now, readiness, run_leg, unborn};
-use super::lint::{Source, check, read};
+use super::leg::{BUILD, Claimed, Ended, GateChoice, LegOptions, Link, now, run_leg, unborn};
+use super::lint::{Source, check, read, trust};
+use super::programs;
+use super::ready::{Space, readiness};
 use super::{Complaint, Refusal, exit};
+use crate::graph::model::NodeKind;
 use crate::graph::select::{Part, Selection, select};
-use crate::graph::{Graph, Loaded, Trust, bind_inputs};
+use crate::graph::{BUILT_IN_RUNTIMES, Graph, Loaded, Trust, bind_inputs};
 use crate::ids::{RunId, hex, is_ref_part, sha256};
 use crate::journal::runfile::{RepositoryFile, SCHEMA, SelectionFile};
 use crate::journal::{RunDir, RunFile};
 use crate::run::{Observer, RunError, leg};
+use crate::runtime::Runtime;
 use crate::settings::{BRANCH_TEMPLATE_DEFAULT, Settings};
 use crate::worktree::{GitWorktrees, Repository, Worktrees};
 
@@ -38,6 +42,10 @@ pub struct RunRequest {
     pub pass_env: Vec<String>,
     /// Where lanes live.
     pub worktree_root: Option<PathBuf>,
+    /// What a person says of gates beforehand.
+    pub gates: Vec<GateChoice>,
+    /// What runs every agent, instead of what the graph says.
+    pub runtime: Option<String>,
 }
 
 /// A run that is checked and ready to be made; nothing of it exists yet.
@@ -65,9 +73,13 @@ pub struct Prepared {
 /// in the way of its lanes.
 pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Refusal> {
     let source = read(&request.graph).map_err(|problem| Refusal::of_problems(vec![*problem]))?;
-    let trust = if request.planned { Trust::Planned } else { Trust::Reviewed };
+    let trust = trust(&source, request.planned);
     let Loaded { graph, warnings } = check(&request.graph, &source, trust).map_err(Refusal::of_problems)?;
     refuse_later_features(&graph, &source)?;
+    let graph = match &request.runtime {
+        Some(runtime) => through(&graph, runtime)?,
+        None => graph,
+    };
     let inputs = bind_inputs(&graph, &request.inputs).map_err(|wrong| Refusal {
         exit: exit::USAGE,
         complaints: wrong.into_iter().map(|message| Complaint { message, hint: None }).collect(),
@@ -75,9 +87,10 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
     })?;
     let whole = graph.nodes().len() as u32;
     let Part { graph, notes: of_selection } = part(graph, &request.selection)?;
+    super::gates::check(&graph, &unborn(&graph), &request.gates, false)?;
     let selection = (!request.selection.is_empty())
         .then(|| SelectionFile { by: request.selection.clone(), nodes_in_graph: whole });
-    let run_id = run_id(request)?;
+    let run_id = run_id(request.run_id.as_deref())?;
     let dir = RunDir::new(&settings.home, &run_id);
     if dir.root().exists() {
         return Err(taken(&run_id));
@@ -97,11 +110,12 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
         run_id,
         graph,
         selection,
-        planned: request.planned,
+        planned: trust == Trust::Planned,
     };
     let mut prepared_repository = None;
     let (mut space, mut shortage) = (Space::default(), None);
     let mut notes: Vec<String> = file.selected().into_iter().chain(of_selection).collect();
+    notes.extend(programs::notes(settings, &file.graph));
     if !file.graph.lanes().is_empty() {
         let worktrees = GitWorktrees::new(&settings.environment);
         let repository = worktrees
@@ -221,8 +235,25 @@ fn lanes_and_nodes(graph: &Graph) -> String {
     format!("needed by {}", lanes.collect::<Vec<_>>().join(", "))
 }
 
-fn run_id(request: &RunRequest) -> Result<RunId, Refusal> {
-    match &request.run_id {
+/// Returns a graph whose agents all run through `runtime`. Errors: there is no such runtime; exit code 2.
+fn through(graph: &Graph, runtime: &str) -> Result<Graph, Refusal> {
+    let mut parts = graph.parts().clone();
+    if Runtime::named(runtime, &parts.runtimes).is_none() {
+        let known = BUILT_IN_RUNTIMES.join("` and `");
+        let message = format!("no runtime is named `{runtime}`");
+        return Err(Refusal::new(exit::USAGE, message, Some(format!("there are `{known}`"))));
+    }
+    for node in &mut parts.nodes {
+        if let NodeKind::Agent(agent) = &mut node.kind {
+            agent.runtimes = vec![runtime.to_string()];
+        }
+    }
+    Ok(Graph::from(parts))
+}
+
+/// Returns the id of a new run: as named, else made from the time. Errors: it can't be one; exit code 2.
+pub(super) fn run_id(named: Option<&str>) -> Result<RunId, Refusal> {
+    match named {
         Some(text) => RunId::parse(text).filter(|id| id.as_str() != super::find::LATEST).ok_or_else(|| {
             Refusal::new(
                 exit::USAGE,

@@ -213,7 +213,7 @@ pub struct RunArgs {
     pub worktree_root: Option<PathBuf>,
     /// Go on without this terminal: a supervisor of the run's own outlives this command, and starts the run's
     /// process again where that dies. Prints the run's id.
-    #[arg(short, long, conflicts_with_all = ["dry_run", "output", "junit"])]
+    #[arg(short, long, conflicts_with_all = ["dry_run", "output", "junit", "wait"])]
     pub detach: bool,
     /// What holds for this leg.
     #[command(flatten)]
@@ -252,6 +252,12 @@ pub struct LegArgs {
     /// When lanes are prepared.
     #[arg(long, value_enum, value_name = "WHEN")]
     pub provision_when: Option<When>,
+    /// Pass this gate when its turn comes; may be given often.
+    #[arg(long, value_name = "GATE")]
+    pub approve: Vec<String>,
+    /// Where a provider's limit pauses the run, sleep until it is over, then go on.
+    #[arg(long)]
+    pub wait: bool,
     /// What progress and results look like.
     #[arg(long, value_enum, value_name = "MODE")]
     pub output: Option<Output>,
@@ -316,6 +322,12 @@ pub struct ResumeArgs {
     /// Open what is blocked again, and what waits behind it.
     #[arg(long)]
     pub retry_blocked: bool,
+    /// Say no at this gate: it fails, and what needs it is skipped; may be given often.
+    #[arg(long, value_name = "GATE")]
+    pub reject: Vec<String>,
+    /// What the gates that are approved or rejected here are told beside that; it is their result.
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
     /// Go on with the graph in this file: nodes that have not passed may be other, new or gone.
     #[arg(long, value_name = "FILE")]
     pub graph: Option<PathBuf>,
@@ -329,7 +341,7 @@ pub struct ResumeArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Go on without this terminal, as `omg run --detach` does.
-    #[arg(short, long, conflicts_with_all = ["dry_run", "output", "junit"])]
+    #[arg(short, long, conflicts_with_all = ["dry_run", "output", "junit", "wait"])]
     pub detach: bool,
     /// What holds for this leg.
     #[command(flatten)]

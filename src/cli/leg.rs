@@ -11,13 +11,14 @@ use super::output;
 use super::presentation::{Presentation, choose};
 use super::teller::{Known, Teller, tail};
 use crate::api::amend::AmendRequest;
-use crate::api::leg_options::{LegOptions, mask};
+use crate::api::leg_options::{Ended, GateChoice, LegOptions, mask, now};
 use crate::api::resume::{Prepared, ResumeRequest, Resumed, Say};
 use crate::api::start::RunRequest;
 use crate::api::{self, Refusal, exit};
 use crate::ids::NodeId;
 use crate::journal::mask::Mask;
 use crate::journal::{Record, RunDir, RunFile};
+use crate::schedule::state::Limited;
 use crate::settings::Settings;
 use crate::view::ci::{self, Spot};
 use crate::view::junit::junit;
@@ -25,18 +26,23 @@ use crate::view::live::Live;
 use crate::view::style::printable;
 use crate::view::{RunView, table};
 
-fn presentation(settings: &Settings, args: &LegArgs, verbose: bool) -> Presentation {
+/// Returns how a leg is shown.
+pub fn presentation(settings: &Settings, args: &LegArgs, verbose: bool) -> Presentation {
     let mode = args.output.map(Into::into).or(settings.variables.output).or(settings.file.output);
     choose(mode.unwrap_or_default(), output::is_terminal(), verbose, &settings.environment)
 }
 
-fn leg_options(args: &LegArgs, retry_failed: bool, retry_blocked: bool) -> LegOptions {
+/// Returns what the flags of a leg ask for.
+pub fn leg_options(args: &LegArgs, retry_failed: bool, retry_blocked: bool) -> LegOptions {
+    let approved = |gate: &String| GateChoice { gate: gate.clone(), approved: true, note: None };
     LegOptions {
         concurrency: args.concurrency,
         keep_going: args.keep_going,
         provision_when: args.provision_when.map(Into::into),
         retry_failed,
         retry_blocked,
+        gates: args.approve.iter().map(approved).collect(),
+        wait: args.wait,
     }
 }
 
@@ -84,26 +90,54 @@ pub fn start(settings: &Settings, args: RunArgs, verbose: bool) -> Result<i32, R
         planned: args.planned,
         pass_env: args.pass_env,
         worktree_root: args.worktree_root,
+        gates: options.gates.clone(),
+        runtime: None,
     };
     let prepared = api::start::prepare(settings, &request)?;
-    let claimed = if args.dry_run { None } else { Some(api::start::create(&prepared)?) };
-    if claimed.is_some() {
-        output::complain(&format!("run {} in {}", prepared.file.run_id, prepared.dir.root().display()));
+    let shown = Shown { presentation, junit };
+    if !args.dry_run {
+        return claim_and_run(settings, prepared, &options, &shown, args.detach, |_| Ok(()));
     }
+    say_before(&prepared);
+    let lines = api::plan::describe(settings, &prepared)?;
+    lines.iter().for_each(|line| output::result(line));
+    match &prepared.shortage {
+        Some(complaint) => {
+            Err(Refusal::new(exit::BLOCKED, complaint.message.clone(), complaint.hint.clone()))
+        }
+        None => Ok(exit::OK),
+    }
+}
+
+/// How a leg is shown, and what is written of its end.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// How.
+    pub presentation: Presentation,
+    /// The file that `--junit` names.
+    pub junit: Option<std::path::PathBuf>,
+}
+
+fn say_before(prepared: &api::start::Prepared) {
     output::problems(&prepared.warnings);
     for note in &prepared.notes {
         output::complain(&format!("note: {note}"));
     }
-    let Some(claim) = claimed else {
-        let lines = api::plan::describe(settings, &prepared)?;
-        lines.iter().for_each(|line| output::result(line));
-        return match &prepared.shortage {
-            Some(complaint) => {
-                Err(Refusal::new(exit::BLOCKED, complaint.message.clone(), complaint.hint.clone()))
-            }
-            None => Ok(exit::OK),
-        };
-    };
+}
+
+/// Makes a prepared run and runs its first leg; `made` is called when its folder is there.
+pub fn claim_and_run(
+    settings: &Settings,
+    prepared: api::start::Prepared,
+    options: &LegOptions,
+    shown: &Shown,
+    is_detached: bool,
+    made: impl FnOnce(&RunDir) -> Result<(), Refusal>,
+) -> Result<i32, Refusal> {
+    let claim = api::start::create(&prepared)?;
+    output::complain(&format!("run {} in {}", prepared.file.run_id, prepared.dir.root().display()));
+    made(&prepared.dir)?;
+    say_before(&prepared);
     let id = prepared.file.run_id.clone();
     if let Some(complaint) = &prepared.shortage {
         let hint = format!(
@@ -112,27 +146,113 @@ pub fn start(settings: &Settings, args: RunArgs, verbose: bool) -> Result<i32, R
         );
         return Err(Refusal::new(exit::BLOCKED, complaint.message.clone(), Some(hint)));
     }
-    if args.detach {
-        let pid = api::start::detach(settings, &prepared, claim, &options)?;
+    if is_detached {
+        let pid = api::start::detach(settings, &prepared, claim, options)?;
         return Ok(detached(id.as_str(), pid));
     }
-    let teller = teller(settings, &prepared.file, &prepared.dir, presentation, &[]);
-    let ended = api::start::start(settings, prepared, claim, &options, Rc::<Teller>::clone(&teller))?;
-    finish(settings, id.as_str(), presentation, &teller, junit.as_deref(), ended.exit)
+    let Shown { presentation, junit } = shown;
+    let teller = teller(settings, &prepared.file, &prepared.dir, *presentation, &[]);
+    let ended = api::start::start(settings, prepared, claim, options, Rc::<Teller>::clone(&teller))?;
+    let last = Last { teller, ended };
+    let Last { teller, ended } = wait_out(settings, id.as_str(), *presentation, options, last)?;
+    finish(settings, id.as_str(), *presentation, &teller, junit.as_deref(), ended.exit)
+}
+
+/// The last leg of a run so far, and who told of it.
+struct Last {
+    teller: Rc<Teller>,
+    ended: Ended,
+}
+
+/// Goes on with a run that a provider's limit paused, each time when that is over, where `--wait` asks for it.
+fn wait_out(
+    settings: &Settings,
+    id: &str,
+    presentation: Presentation,
+    options: &LegOptions,
+    mut last: Last,
+) -> Result<Last, Refusal> {
+    let options =
+        LegOptions { retry_failed: false, retry_blocked: false, gates: Vec::new(), ..options.clone() };
+    while options.wait && api::wait::may_be_limited(last.ended.exit) {
+        let found = api::find::run(settings, Some(id))?;
+        let Some(limited) = api::wait::limit(&found, &[])? else { break };
+        let at = api::wait::until(&limited, now());
+        last.teller.finish();
+        say_wait(&limited, at);
+        api::wait::sleep_until(&found, at)?;
+        let request = ResumeRequest { options: options.clone(), amend: None, dry_run: false };
+        let mut say = |what: Say<'_>| {
+            if let Say::Note(line) = what {
+                output::complain(&format!("{}: {line}", output::style().strong("note")));
+            }
+        };
+        let found = api::find::run(settings, Some(id))?;
+        let Prepared::Leg(ready) = api::resume::prepare(settings, found, &request, &mut say)? else { break };
+        let teller = teller(settings, &ready.file, &ready.dir, presentation, &ready.records);
+        match api::resume::go(settings, *ready, &options, false, Rc::<Teller>::clone(&teller))? {
+            Resumed::Leg(ended) => last = Last { teller, ended },
+            Resumed::Detached(_) => break,
+        }
+    }
+    Ok(last)
+}
+
+fn say_wait(limited: &Limited, at: jiff::Timestamp) {
+    output::complain(&format!("waiting for the limit of {} until {}", limited.runtime, clock(at)));
+}
+
+/// Returns a moment as people here read it.
+fn clock(at: jiff::Timestamp) -> String {
+    at.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
 /// `omg resume`.
 pub fn resume(settings: &Settings, args: ResumeArgs, verbose: bool) -> Result<i32, Refusal> {
     let presentation = presentation(settings, &args.leg, verbose);
     let amend = args.graph.map(|graph| AmendRequest { graph, inputs: args.inputs, reopen: args.reopen });
-    let options = leg_options(&args.leg, args.retry_failed, args.retry_blocked);
+    if args.note.is_some() && args.leg.approve.is_empty() && args.reject.is_empty() {
+        let hint = "`--approve GATE` or `--reject GATE` says of which";
+        let message = "`--note` is what a gate is told, and none is named";
+        return Err(Refusal::new(exit::USAGE, message, Some(hint.into())));
+    }
+    let mut options = leg_options(&args.leg, args.retry_failed, args.retry_blocked);
+    options.gates.iter_mut().for_each(|gate| gate.note.clone_from(&args.note));
+    options.gates.extend(args.reject.iter().map(|gate| GateChoice {
+        gate: gate.clone(),
+        approved: false,
+        note: args.note.clone(),
+    }));
     let request = ResumeRequest { options, amend, dry_run: args.dry_run };
     let found = api::find::run(settings, args.run.as_deref())?;
+    let shown = Shown { presentation, junit: args.leg.junit };
+    next_leg(settings, found, &request, &shown, args.detach)
+}
+
+/// Goes on with a run as asked.
+pub fn next_leg(
+    settings: &Settings,
+    found: api::find::Found,
+    request: &ResumeRequest,
+    shown: &Shown,
+    is_detached: bool,
+) -> Result<i32, Refusal> {
+    let (presentation, junit) = (shown.presentation, shown.junit.as_deref());
+    // Before the limit is over, an attempt would only meet it again.
+    if request.options.wait
+        && !request.dry_run
+        && let Some(limited) = api::wait::limit(&found, &request.options.gates)?
+        && limited.resets_at.is_some_and(|at| at > now())
+    {
+        api::resume::check(settings, &found, request)?;
+        let at = api::wait::until(&limited, now());
+        say_wait(&limited, at);
+        api::wait::sleep_until(&found, at)?;
+    }
     output::complain(&format!("run {} in {}", found.file.run_id, found.dir.root().display()));
     if let Some(selected) = found.file.selected() {
         output::complain(&format!("note: {selected}"));
     }
-    let junit = args.leg.junit.as_deref();
     // What is said here may hold what a file or a node said.
     let fit = |line: &str| {
         let line = printable(line, output::style());
@@ -142,7 +262,7 @@ pub fn resume(settings: &Settings, args: ResumeArgs, verbose: bool) -> Result<i3
         Say::Note(line) => output::complain(&fit(&format!("{}: {line}", output::style().strong("note")))),
         Say::Warnings(warnings) => output::problems(warnings),
     };
-    let ready = match api::resume::prepare(settings, found, &request, &mut say)? {
+    let ready = match api::resume::prepare(settings, found, request, &mut say)? {
         Prepared::Leg(ready) => *ready,
         Prepared::Outlook(lines) => {
             lines.iter().for_each(|line| output::result(&fit(line)));
@@ -156,8 +276,13 @@ pub fn resume(settings: &Settings, args: ResumeArgs, verbose: bool) -> Result<i3
     ready.outlook.iter().for_each(|line| output::complain(&fit(line)));
     let id = ready.file.run_id.clone();
     let teller = teller(settings, &ready.file, &ready.dir, presentation, &ready.records);
-    match api::resume::go(settings, ready, &request.options, args.detach, Rc::<Teller>::clone(&teller))? {
-        Resumed::Leg(ended) => finish(settings, id.as_str(), presentation, &teller, junit, ended.exit),
+    match api::resume::go(settings, ready, &request.options, is_detached, Rc::<Teller>::clone(&teller))? {
+        Resumed::Leg(ended) => {
+            let last = Last { teller, ended };
+            let Last { teller, ended } =
+                wait_out(settings, id.as_str(), presentation, &request.options, last)?;
+            finish(settings, id.as_str(), presentation, &teller, junit, ended.exit)
+        }
         Resumed::Detached(pid) => {
             teller.finish();
             Ok(detached(id.as_str(), pid))

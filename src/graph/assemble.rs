@@ -1,32 +1,24 @@
 //! Checked nodes as the model has them, and the list of what this build does not run.
 
-use std::time::Duration;
-
+use super::grammar_runtime::runtimes_of;
 use super::keys::NodeKey;
 use super::model::{
-    AGENT_TIMEOUT_DEFAULT, GRACE_DEFAULT, LaterFeature, Node, NodeKind, OUTPUT_MAX_DEFAULT, Retry,
-    RetryCause, SuccessCheck,
+    AGENT_TIMEOUT_DEFAULT, Agent, GRACE_DEFAULT, LaterFeature, Node, NodeKind, OUTPUT_MAX_DEFAULT, Retry,
+    RetryCause, SuccessCheck, Template,
 };
 use super::problem::Pos;
-use super::raw::{RawCheck, RawKind};
+use super::raw::{RawCheck, RawGraph, RawKind, RawNode};
 use super::reader::At;
 use super::tokens::NodeTexts;
 use super::validate::{Checked, Placed};
 use crate::ids::{LaneIx, NodeId};
-
-/// What the graph says for every node that does not say it itself.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wide {
-    pub grace: Option<Duration>,
-    pub output_max: Option<u64>,
-}
 
 /// Returns the nodes of a graph in which nothing is wrong, in file order.
 pub(super) fn assemble(
     checked: Checked<'_>,
     texts: Vec<NodeTexts>,
     lane_of: &[Option<LaneIx>],
-    wide: Wide,
+    graph: &RawGraph,
 ) -> Vec<Node> {
     let kinds = checked.kinds.into_iter().zip(checked.edges);
     let parts = checked.nodes.into_iter().zip(kinds).zip(texts).zip(lane_of);
@@ -34,7 +26,11 @@ pub(super) fn assemble(
         .map(|(((Placed { raw, cited_at, .. }, (kind, depends_on)), mut texts), lane)| {
             let run = texts.run.take().unwrap_or_default();
             let (kind, timeout) = match kind {
-                Some(RawKind::Agent) => (NodeKind::Agent, Some(raw.timeout.unwrap_or(AGENT_TIMEOUT_DEFAULT))),
+                Some(RawKind::Agent) => {
+                    let prompt = texts.prompt.take().unwrap_or_default();
+                    let timeout = raw.timeout.unwrap_or(AGENT_TIMEOUT_DEFAULT);
+                    (NodeKind::Agent(Box::new(agent(graph, &raw, prompt))), Some(timeout))
+                }
                 Some(RawKind::Gate) => (NodeKind::Gate, None),
                 // None is a node whose kind was an error: nothing is assembled then.
                 Some(RawKind::Command) | None => (NodeKind::Command { run }, raw.timeout),
@@ -52,11 +48,24 @@ pub(super) fn assemble(
                 env: texts.env,
                 timeout,
                 retry: raw.retry.map(every_cause).unwrap_or_default(),
-                grace: raw.grace.or(wide.grace).unwrap_or(GRACE_DEFAULT),
-                output_max: raw.output_max.or(wide.output_max).unwrap_or(OUTPUT_MAX_DEFAULT),
+                grace: raw.grace.or(graph.grace).unwrap_or(GRACE_DEFAULT),
+                output_max: raw.output_max.or(graph.output_max).unwrap_or(OUTPUT_MAX_DEFAULT),
             }
         })
         .collect()
+}
+
+fn agent(graph: &RawGraph, raw: &RawNode, prompt: Template) -> Agent {
+    Agent {
+        prompt,
+        runtimes: runtimes_of(graph, &raw.runtime),
+        model: raw.model.clone(),
+        agent: raw.agent.clone(),
+        permission: raw.permission.unwrap_or_default(),
+        allowed_tools: raw.allowed_tools.clone(),
+        budget: raw.budget,
+        goes_on: raw.wants_session.is_some(),
+    }
 }
 
 fn success_check(raw: Option<RawCheck>, texts: &mut NodeTexts) -> SuccessCheck {
@@ -83,14 +92,6 @@ pub(super) fn later_features(checked: &Checked<'_>, of_graph: &[At<String>]) -> 
     for (placed, kind) in checked.nodes.iter().zip(&checked.kinds) {
         // A position has no file: what stands in a fragment is listed where the fragment is cited.
         let place = |at: Pos| if at.file == placed.cited_at.file { at } else { placed.cited_at };
-        match kind {
-            Some(RawKind::Agent) => found.push((place(placed.at), "agent nodes".to_owned())),
-            Some(RawKind::Gate) => found.push((place(placed.at), "gates".to_owned())),
-            Some(RawKind::Command) | None => {}
-        }
-        if let Some(at) = placed.raw.wants_session {
-            found.push((place(at), "`handoff: session`".to_owned()));
-        }
         for &(key, at) in &placed.raw.keys {
             let is_heeded = *kind == Some(RawKind::Agent) || !key.is_for_agents();
             if is_heeded && is_later(key) {
@@ -107,13 +108,7 @@ pub(super) fn later_features(checked: &Checked<'_>, of_graph: &[At<String>]) -> 
 /// Returns whether this build only checks a key. No wildcard: a new key must take a side.
 fn is_later(key: NodeKey) -> bool {
     match key {
-        NodeKey::Feedback
-        | NodeKey::BudgetUsd
-        | NodeKey::Runtime
-        | NodeKey::Protect
-        | NodeKey::Scope
-        | NodeKey::ExpectChanges
-        | NodeKey::OnFault => true,
+        NodeKey::Protect | NodeKey::Scope | NodeKey::ExpectChanges | NodeKey::OnFault => true,
         NodeKey::Id
         | NodeKey::Type
         | NodeKey::Description
@@ -130,7 +125,9 @@ fn is_later(key: NodeKey) -> bool {
         | NodeKey::OutputMax
         | NodeKey::Use
         | NodeKey::With
-        // Said once, as "agent nodes" or by its value.
+        | NodeKey::Feedback
+        | NodeKey::BudgetUsd
+        | NodeKey::Runtime
         | NodeKey::Prompt
         | NodeKey::Handoff
         | NodeKey::AllowedTools

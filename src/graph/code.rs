@@ -173,6 +173,8 @@ codes! {
         "A token names a lane in which no node works.";
     UnknownNode = "unknown-node",
         "A name is no node's of this graph.";
+    UnknownRuntime = "unknown-runtime",
+        "A name is no runtime's: neither built in nor described in `runtimes`.";
     UnknownSubstitution = "unknown-substitution",
         "`with` binds a point that the fragment does not have.";
     UnknownToken = "unknown-token",

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::Graph;
 use super::model::{
-    Access, CleanupPolicy, Dependency, GraphParts, Input, Lane, Node, NodeKind, On, OnFail, Overlay,
-    Provision, ProvisionChoice, ProvisionRetry, ProvisionStep, ProvisionWhen, Retry, SuccessCheck, Template,
-    Verify,
+    Access, Agent, CleanupPolicy, Dependency, FeedbackArc, GraphParts, Input, Lane, Node, NodeKind, On,
+    OnFail, Overlay, Provision, ProvisionChoice, ProvisionRetry, ProvisionStep, ProvisionWhen, Retry,
+    RuntimeSpec, SuccessCheck, Template, Verify,
 };
 use crate::ids::{LaneName, NodeId};
 
@@ -195,7 +195,7 @@ impl Gathered {
 /// Each key of a node has its weight here: a new one does not compile without.
 fn node_fields(graph: &Graph, node: &Node) -> Fields {
     let Node {
-        id: _,
+        id,
         kind,
         // Where it stands in the file changes nothing.
         line: _,
@@ -213,8 +213,10 @@ fn node_fields(graph: &Graph, node: &Node) -> Fields {
     } = node;
     let mut of = Gathered::default();
     of.put(Weight::Outcome, "type", kind.word());
-    if let NodeKind::Command { run } = kind {
-        of.put(Weight::Outcome, "run", run.written(graph));
+    match kind {
+        NodeKind::Command { run } => of.put(Weight::Outcome, "run", run.written(graph)),
+        NodeKind::Agent(agent) => agent_fields(&mut of, graph, agent),
+        NodeKind::Gate => {}
     }
     of.may(Weight::Words, "description", description.clone());
     of.list(Weight::Outcome, "depends_on", &edges(graph, depends_on));
@@ -233,9 +235,30 @@ fn node_fields(graph: &Graph, node: &Node) -> Fields {
     of.may(Weight::Limit, "timeout", timeout.map(time));
     check_fields(&mut of, graph, check);
     of.may(Weight::Limit, "retry", retries(retry));
+    of.may(
+        Weight::Limit,
+        "feedback",
+        graph.parts().feedback.iter().find(|arc| graph.node(arc.node).id == *id).map(|arc| {
+            let FeedbackArc { node: _, rerun, max } = arc;
+            format!("rerun {}, max {max}", graph.node(*rerun).id)
+        }),
+    );
     of.put(Weight::Limit, "grace", time(*grace));
     of.put(Weight::Limit, "output_max", output_max.to_string());
     of.0
+}
+
+/// Each key of an agent, as [`node_fields`].
+fn agent_fields(of: &mut Gathered, graph: &Graph, agent: &Agent) {
+    let Agent { prompt, runtimes, model, agent, permission, allowed_tools, budget, goes_on } = agent;
+    of.put(Weight::Outcome, "prompt", prompt.written(graph));
+    of.put(Weight::Outcome, "runtime", runtimes.join(", "));
+    of.may(Weight::Outcome, "model", model.clone());
+    of.may(Weight::Outcome, "agent", agent.clone());
+    of.put(Weight::Outcome, "permission_mode", permission.word());
+    of.list(Weight::Outcome, "allowed_tools", allowed_tools);
+    of.may(Weight::Limit, "budget_usd", budget.map(|budget| budget.to_string()));
+    of.put(Weight::Outcome, "handoff", if *goes_on { "session" } else { "artifact" });
 }
 
 /// Causes alone buy nothing.
@@ -313,11 +336,19 @@ fn graph_fields(graph: &Graph) -> Fields {
         identity,
         lanes: _,
         nodes: _,
-        // Checked and not run by this build: a graph that uses one of these gets no run.
+        budget,
+        runtimes,
+        // Told of with the nodes that judge.
         feedback: _,
+        // Checked and not run by this build: a graph that uses one of these gets no run.
         later: _,
     } = graph.parts();
     let mut of = Gathered::default();
+    of.may(Weight::Limit, "budget_usd", budget.map(|budget| budget.to_string()));
+    for (name, RuntimeSpec { command, prompt, result, resume }) in runtimes {
+        let way = format!("{command:?}, prompt {prompt:?}, result {result:?}, resume {resume:?}");
+        of.put(Weight::Outcome, &format!("runtimes.{name}"), way);
+    }
     of.put(Weight::Words, "name", name.clone());
     for (name, Input { description: _, default }) in inputs {
         // A run has values of its own.

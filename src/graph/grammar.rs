@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use super::code::Code;
 use super::excerpt::clip;
 use super::grammar_node::{read_defaults, read_env};
+use super::grammar_runtime::{read_runtime, read_runtimes};
 use super::keys::{GraphKey, IdentityKey, InputKey, LaneKey, PreflightKey, ProvisionKey};
 use super::model::{
     CleanupPolicy, Identity, Input, OnFail, Provision, ProvisionChoice, ProvisionRetry, ProvisionStep,
@@ -106,20 +107,9 @@ fn read_key(reader: &mut Reader<'_>, graph: &mut RawGraph, key: GraphKey, entry:
         GraphKey::OutputMax => graph.output_max = reader.size("`output_max`", value).map(|size| size.value),
         GraphKey::PassEnv => graph.pass_env = read_variable_names(reader, "`pass_env`", value),
         GraphKey::Identity => graph.identity = read_identity(reader, value),
-        GraphKey::Runtime => {
-            later(&mut graph.later, "`runtime`", entry.at);
-            reader.text_or_texts("`runtime`", "runtimes", value);
-        }
-        GraphKey::Runtimes => {
-            later(&mut graph.later, "`runtimes`", entry.at);
-            for runtime in reader.map("`runtimes`", value).unwrap_or_default() {
-                reader.map(&format!("runtime `{}`", runtime.key), &runtime.value);
-            }
-        }
-        GraphKey::BudgetUsd => {
-            later(&mut graph.later, "`budget_usd`", entry.at);
-            reader.dollars("`budget_usd`", value);
-        }
+        GraphKey::Runtime => graph.runtime = read_runtime(reader, value),
+        GraphKey::Runtimes => graph.runtimes = read_runtimes(reader, value),
+        GraphKey::BudgetUsd => graph.budget = reader.budget("`budget_usd`", value),
         GraphKey::OnFault => {
             later(&mut graph.later, "`on_fault`", entry.at);
             reader.map("`on_fault`", value);

@@ -9,8 +9,11 @@ use regex::Regex;
 use super::code::Code;
 use super::excerpt::clip;
 use super::grammar::check_lane_name;
+use super::grammar_runtime::read_runtime;
 use super::keys::{CheckKey, DependencyKey, FeedbackKey, NodeKey, RetryKey, VerifyKey};
-use super::model::{Access, On, Retry, RetryCause, SuccessCheck, Template, VERIFY_TIMEOUT_DEFAULT, Verify};
+use super::model::{
+    Access, On, PermissionMode, Retry, RetryCause, SuccessCheck, Template, VERIFY_TIMEOUT_DEFAULT, Verify,
+};
 use super::problem::Pos;
 use super::raw::{RawCheck, RawDependency, RawFeedback, RawKind, RawNode, RawVar, RawWorktree};
 use super::reader::{At, Reader};
@@ -34,10 +37,6 @@ pub(super) const HANDOFFS: &[(&str, bool)] = &[("artifact", false), ("session", 
 
 pub(super) const ENDINGS: &[(&str, On)] =
     &[("passed", On::Passed), ("finished", On::Finished), ("failed", On::Failed)];
-
-/// How an agent asks before it acts; a closed set.
-pub(super) const PERMISSION_MODES: [&str; 6] =
-    ["acceptEdits", "auto", "bypassPermissions", "dontAsk", "manual", "plan"];
 
 /// Reads a node. `spliced` says that a fragment made its id, which may then hold a `/`.
 pub(super) fn read_node(reader: &mut Reader<'_>, tree: &Tree, spliced: bool) -> RawNode {
@@ -103,11 +102,22 @@ fn read_key(reader: &mut Reader<'_>, node: &mut RawNode, key: NodeKey, value: &T
             let handoff = reader.choice(what, HANDOFFS, value);
             node.wants_session = handoff.filter(|handoff| handoff.value).map(|handoff| handoff.at);
         }
-        NodeKey::AllowedTools => drop(reader.texts(what, "tools", value)),
-        NodeKey::PermissionMode => drop(reader.choice(what, &PERMISSION_MODES.map(|mode| (mode, ())), value)),
-        NodeKey::Agent | NodeKey::Model => drop(reader.filled_text(what, value)),
-        NodeKey::BudgetUsd => drop(reader.dollars(what, value)),
-        NodeKey::Runtime => drop(reader.text_or_texts(what, "runtimes", value)),
+        NodeKey::AllowedTools => {
+            let tools = reader.texts(what, "tools", value).unwrap_or_default();
+            for tool in tools.iter().filter(|tool| tool.value.trim_start().starts_with('-')) {
+                let message = format!("`{}` names no tool: it would be read as a flag", clip(&tool.value));
+                reader.report.error(Code::WrongValue, tool.at, message);
+            }
+            node.allowed_tools = tools.into_iter().map(|tool| tool.value).collect();
+        }
+        NodeKey::PermissionMode => {
+            let modes = PermissionMode::ALL.map(|mode| (mode.word(), mode));
+            node.permission = reader.choice(what, &modes, value).map(|mode| mode.value);
+        }
+        NodeKey::Agent => node.agent = read_word(reader, what, value),
+        NodeKey::Model => node.model = read_word(reader, what, value),
+        NodeKey::BudgetUsd => node.budget = reader.budget(what, value),
+        NodeKey::Runtime => node.runtime = read_runtime(reader, value),
         NodeKey::Protect | NodeKey::Scope => drop(reader.text_or_texts(what, "paths", value)),
         NodeKey::ExpectChanges => drop(reader.boolean(what, value)),
         NodeKey::OnFault => drop(reader.map(what, value)),
@@ -116,6 +126,16 @@ fn read_key(reader: &mut Reader<'_>, node: &mut RawNode, key: NodeKey, value: &T
         // A splice takes both away; where one is left, `expand` or `read_defaults` has said why.
         NodeKey::Use | NodeKey::With => {}
     }
+}
+
+/// Reads a word that becomes an argument of its own.
+fn read_word(reader: &mut Reader<'_>, what: &str, tree: &Tree) -> Option<String> {
+    let word = reader.filled_text(what, tree)?;
+    if word.value.starts_with('-') {
+        let message = format!("{what} is `{}`, which would be read as a flag", clip(&word.value));
+        reader.report.error(Code::WrongValue, word.at, message);
+    }
+    Some(word.value)
 }
 
 fn read_id(reader: &mut Reader<'_>, tree: &Tree, place: Place) -> Option<At<String>> {
@@ -380,6 +400,12 @@ fn take(node: &mut RawNode, defaults: &RawNode, key: NodeKey) {
         NodeKey::Handoff => node.wants_session = defaults.wants_session,
         NodeKey::Grace => node.grace = defaults.grace,
         NodeKey::OutputMax => node.output_max = defaults.output_max,
+        NodeKey::AllowedTools => node.allowed_tools.clone_from(&defaults.allowed_tools),
+        NodeKey::PermissionMode => node.permission = defaults.permission,
+        NodeKey::Agent => node.agent.clone_from(&defaults.agent),
+        NodeKey::BudgetUsd => node.budget = defaults.budget,
+        NodeKey::Runtime => node.runtime.clone_from(&defaults.runtime),
+        NodeKey::Model => node.model.clone_from(&defaults.model),
         // Settled before, or never a default.
         NodeKey::Type
         | NodeKey::Id
@@ -388,16 +414,7 @@ fn take(node: &mut RawNode, defaults: &RawNode, key: NodeKey) {
         | NodeKey::Use
         | NodeKey::With => {}
         // Checked where they stand; nothing of them is kept but that they were given.
-        NodeKey::AllowedTools
-        | NodeKey::PermissionMode
-        | NodeKey::Agent
-        | NodeKey::BudgetUsd
-        | NodeKey::Runtime
-        | NodeKey::Model
-        | NodeKey::Protect
-        | NodeKey::Scope
-        | NodeKey::ExpectChanges
-        | NodeKey::OnFault => {}
+        NodeKey::Protect | NodeKey::Scope | NodeKey::ExpectChanges | NodeKey::OnFault => {}
     }
 }
 

@@ -200,6 +200,16 @@ keys! {
 }
 
 keys! {
+    /// A key of an entry of `runtimes`.
+    RuntimeKey {
+        Command = "command",
+        Prompt = "prompt",
+        Result = "result",
+        Resume = "resume",
+    }
+}
+
+keys! {
     /// A key of `feedback`.
     FeedbackKey {
         Rerun = "rerun",

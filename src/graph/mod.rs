@@ -5,8 +5,12 @@
 //! what takes two places to know is checked (`validate`, `arcs`, `tokens`). A planned graph is judged
 //! first (`planned`). Nothing here touches the world: the caller brings the text, of fragments too.
 
+mod agent;
+#[cfg(test)]
+mod agent_tests;
 mod arcs;
 mod assemble;
+mod bodies;
 mod code;
 mod dependents;
 pub mod difference;
@@ -18,6 +22,7 @@ mod expand_tests;
 mod fragment;
 mod grammar;
 mod grammar_node;
+mod grammar_runtime;
 mod keys;
 mod lineage;
 mod load;
@@ -25,6 +30,7 @@ pub mod model;
 mod overlay;
 mod planned;
 pub mod problem;
+mod provisioning;
 mod raw;
 mod reach;
 mod reader;
@@ -47,6 +53,7 @@ mod validate;
 pub use code::Code;
 pub use excerpt::{commands, visible};
 pub use expand::Fragments;
+pub use grammar_runtime::BUILT_IN_RUNTIMES;
 pub use load::{Loaded, Trust, bind_inputs, load};
 pub use model::Graph;
 pub use problem::{Problem, Severity};

@@ -9,11 +9,17 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize, Serializer};
 
+pub use super::agent::{PermissionMode, PromptWay, ResultWay, RuntimeSpec};
+use super::bodies::Bodies;
 use super::dependents::Dependents;
 use super::duration_ms;
 use super::lineage::Lineage;
 pub use super::overlay::{DEPENDENCY_FOLDERS, Overlay, dependency_folder};
+pub use super::provisioning::{
+    PROVISION_TIMEOUT_DEFAULT, Provision, ProvisionChoice, ProvisionRetry, ProvisionStep, ProvisionWhen,
+};
 use crate::ids::{LaneIx, LaneName, NodeId, NodeIx};
+use crate::money::Usd;
 
 /// Bytes that a node may write before it fails, unless the file says otherwise: 1 GiB.
 pub const OUTPUT_MAX_DEFAULT: u64 = 1 << 30;
@@ -23,8 +29,6 @@ pub const GRACE_DEFAULT: Duration = Duration::from_secs(10);
 pub const AGENT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20 * 60);
 /// Longest time `verify` may take, unless the file says otherwise: 2 min.
 pub const VERIFY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(2 * 60);
-/// Longest time one provisioning try may take, unless the file says otherwise: 600 s.
-pub const PROVISION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(600);
 
 /// A checked graph. Invariant: acyclic, every index in range, node ids and lane names unique.
 #[derive(Clone, Debug, Deserialize)]
@@ -34,6 +38,7 @@ pub struct Graph {
     dependents: Dependents,
     ranks: Vec<u32>,
     pub(super) lineage: Lineage,
+    bodies: Bodies,
 }
 
 /// What [`Graph::new`] is made from; the graph as data, which `run.json` keeps.
@@ -68,7 +73,13 @@ pub struct GraphParts {
     pub lanes: Vec<Lane>,
     /// Nodes in file order; never empty.
     pub nodes: Vec<Node>,
-    /// Feedback arcs in file order (checked and shown, not run by this build).
+    /// Most money of the whole run, over all its legs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Usd>,
+    /// Runtimes that the file describes, by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub runtimes: IndexMap<String, RuntimeSpec>,
+    /// Feedback arcs in file order; no node is in the bodies of two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feedback: Vec<FeedbackArc>,
     /// What the file uses and this build can check but not run, in file order.
@@ -142,95 +153,6 @@ pub struct Lane {
     pub cleanup: Option<CleanupPolicy>,
 }
 
-/// How a lane gets its dependencies (DESIGN.md section 4).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Provision {
-    /// What is run.
-    pub choice: ProvisionChoice,
-    /// Longest time of one try.
-    #[serde(with = "duration_ms")]
-    pub timeout: Duration,
-    /// When a failed try is repeated.
-    pub retry: ProvisionRetry,
-    /// When lanes are prepared.
-    pub when: Option<ProvisionWhen>,
-    /// Most lanes provisioned at a time, where the file says so.
-    pub max_parallel: Option<NonZeroU32>,
-    /// Further files, relative to the lane's root, that the fingerprint covers.
-    pub inputs: Vec<String>,
-    /// Further folders, relative to the lane's root, whose marker files are looked at.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub roots: Vec<String>,
-    /// A folder in the lane that is trusted where it exists: then nothing is run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub skip_if: Option<String>,
-    /// Where a mirror of the receipt lies in the tree.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receipt_file: Option<String>,
-}
-
-impl Default for Provision {
-    fn default() -> Self {
-        Provision {
-            choice: ProvisionChoice::Ladder,
-            timeout: PROVISION_TIMEOUT_DEFAULT,
-            retry: ProvisionRetry::Transient,
-            when: None,
-            max_parallel: None,
-            inputs: Vec::new(),
-            roots: Vec::new(),
-            skip_if: None,
-            receipt_file: None,
-        }
-    }
-}
-
-/// Which rung of the ladder the file itself answers for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProvisionChoice {
-    /// The file names nothing: the repository's hook, else detection, else nothing to do.
-    Ladder,
-    /// `none`: provably nothing to do.
-    Nothing,
-    /// These, in order.
-    Steps(Vec<ProvisionStep>),
-}
-
-/// One entry of a `provision` list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProvisionStep {
-    /// `auto`: what the rest of the ladder would do.
-    Auto,
-    /// A shell command line, verbatim, run in the lane's root.
-    Command(String),
-}
-
-/// When a failed provisioning try is repeated, once at the most.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProvisionRetry {
-    /// An explicit command or hook, and what may be transient.
-    #[default]
-    Transient,
-    /// Whatever the cause.
-    Always,
-    /// Not at all.
-    Never,
-}
-
-/// When lanes are prepared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProvisionWhen {
-    /// Every lane that the leg needs if all goes well, before its first node.
-    #[default]
-    RunStart,
-    /// Each lane just before its first node.
-    FirstUse,
-}
-
 /// One unit of work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Node {
@@ -277,10 +199,36 @@ pub enum NodeKind {
         /// The command line.
         run: Template,
     },
-    /// Runs a coding agent (checked, not run by this build).
-    Agent,
-    /// Waits for a person (checked, not run by this build).
+    /// Runs a coding agent.
+    Agent(Box<Agent>),
+    /// Waits for a person.
     Gate,
+}
+
+/// What a coding agent is asked, and how.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Agent {
+    /// What it is asked.
+    pub prompt: Template,
+    /// What runs it: names of runtimes, the first that works; never empty.
+    pub runtimes: Vec<String>,
+    /// The model, where the file names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The runtime's own agent to use, where the file names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// How it asks before it acts.
+    pub permission: PermissionMode,
+    /// The tools it may use unasked, as its runtime writes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_tools: Vec<String>,
+    /// Most money of one attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Usd>,
+    /// Whether it goes on with the session of the node before it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub goes_on: bool,
 }
 
 impl NodeKind {
@@ -288,7 +236,7 @@ impl NodeKind {
     pub fn word(&self) -> &'static str {
         match self {
             NodeKind::Command { .. } => "command",
-            NodeKind::Agent => "agent",
+            NodeKind::Agent(_) => "agent",
             NodeKind::Gate => "gate",
         }
     }
@@ -477,12 +425,13 @@ impl Graph {
         let dependents = Dependents::of(&parts.nodes);
         let order = dependents.order(&parts.nodes)?;
         let lineage = Lineage::of(&parts.nodes, parts.lanes.len(), order.iter().copied());
+        let bodies = Bodies::of(&parts, &dependents, &order);
         let mut ranks = vec![0; parts.nodes.len()];
         for ix in order.into_iter().rev() {
             let after = dependents.after(ix).iter().map(|next| ranks[next.node.at()] + 1);
             ranks[ix.at()] = after.max().unwrap_or(0);
         }
-        Ok(Graph { parts, dependents, ranks, lineage })
+        Ok(Graph { parts, dependents, ranks, lineage, bodies })
     }
 
     /// Returns the graph as data.
@@ -533,6 +482,34 @@ impl Graph {
     /// Returns the number of edges on the longest path from `ix` to a node that nothing waits for.
     pub fn rank(&self, ix: NodeIx) -> u32 {
         self.ranks[ix.at()]
+    }
+
+    /// Returns the arc whose rounds run `ix` again, where there is one: it judges, is re-run from, or is between.
+    pub fn arc_of(&self, ix: NodeIx) -> Option<FeedbackArc> {
+        self.bodies.arc_of(ix).map(|at| self.parts.feedback[at])
+    }
+
+    /// Returns the arc that `ix` judges, where it judges one.
+    pub fn arc_at(&self, ix: NodeIx) -> Option<FeedbackArc> {
+        self.arc_of(ix).filter(|arc| arc.node == ix)
+    }
+
+    /// Returns the nodes that a round of the arc at `judge` runs again, `judge` among them, in file order.
+    pub fn body(&self, judge: NodeIx) -> &[NodeIx] {
+        self.bodies.arc_of(judge).map_or(&[], |at| &self.bodies.of_arc[at])
+    }
+
+    /// Returns whether `ix` waits for a person.
+    pub fn is_gate(&self, ix: NodeIx) -> bool {
+        matches!(self.node(ix).kind, NodeKind::Gate)
+    }
+
+    /// Returns what `ix` asks an agent; `None` for any other node.
+    pub fn agent(&self, ix: NodeIx) -> Option<&Agent> {
+        match &self.node(ix).kind {
+            NodeKind::Agent(agent) => Some(agent),
+            NodeKind::Command { .. } | NodeKind::Gate => None,
+        }
     }
 
     /// Returns how lane `ix` is provisioned: its own way, else the graph's.

@@ -216,6 +216,10 @@ impl Judge<'_> {
         }
         for tool in tools {
             let granted = tool.text().unwrap_or_default();
+            if granted.trim_start().starts_with('-') {
+                let message = format!("{who} may not have the tool `{}`: it reads as a flag", clip(granted));
+                self.refuse(tool.at, message);
+            }
             if let Some(why) = whole_shell(granted) {
                 let message = format!("{who} may not have the tool `{}`: {why}", clip(granted));
                 self.refuse(tool.at, message);

@@ -6,11 +6,13 @@ use indexmap::IndexMap;
 
 use super::keys::NodeKey;
 use super::model::{
-    Access, CleanupPolicy, Identity, Input, On, OnFail, Overlay, Provision, Retry, SuccessCheck,
+    Access, CleanupPolicy, Identity, Input, On, OnFail, Overlay, PermissionMode, Provision, Retry,
+    RuntimeSpec, SuccessCheck,
 };
 use super::problem::Pos;
 use super::reader::At;
 use super::tree::Word;
+use crate::money::Usd;
 
 /// Text in which tokens may stand.
 pub(super) type RawText = At<String>;
@@ -39,6 +41,9 @@ pub(super) struct RawGraph {
     pub output_max: Option<u64>,
     pub pass_env: Vec<String>,
     pub identity: Option<Identity>,
+    pub runtime: Vec<At<String>>,
+    pub runtimes: IndexMap<String, RuntimeSpec>,
+    pub budget: Option<Usd>,
     pub lanes: Vec<RawLane>,
     pub defaults: RawNode,
     /// What is checked but not run, with its place.
@@ -55,7 +60,7 @@ pub(super) struct RawLane {
     pub cleanup: Option<CleanupPolicy>,
 }
 
-/// A node, or `defaults`. What only agents heed has been checked and is dropped.
+/// A node, or `defaults`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RawNode {
     pub id: Option<At<String>>,
@@ -73,6 +78,12 @@ pub(super) struct RawNode {
     pub retry: Option<Retry>,
     pub feedback: Option<RawFeedback>,
     pub wants_session: Option<Pos>,
+    pub allowed_tools: Vec<String>,
+    pub permission: Option<PermissionMode>,
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub budget: Option<Usd>,
+    pub runtime: Vec<At<String>>,
     pub grace: Option<Duration>,
     pub output_max: Option<u64>,
     /// The keys that were given, with their places; also those whose value was wrong. Its own come

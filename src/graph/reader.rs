@@ -10,6 +10,7 @@ use super::code::Code;
 use super::excerpt::clip;
 use super::problem::{Pos, Report, list_or};
 use super::tree::{Entry, Tree, Word};
+use crate::money::Usd;
 
 /// A value with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl Reader<'_> {
     }
 
     /// Reads an amount of dollars: finite and not negative.
-    pub fn dollars(&mut self, what: &str, tree: &Tree) -> Option<f64> {
+    fn dollars(&mut self, what: &str, tree: &Tree) -> Option<f64> {
         let number = match tree.plain() {
             Some(".nan" | ".NaN" | ".NAN") => Some(f64::NAN),
             Some(".inf" | ".Inf" | ".INF" | "+.inf") => Some(f64::INFINITY),
@@ -118,6 +119,21 @@ impl Reader<'_> {
             }
             None => self.wrong_type(what, "a number of dollars", tree),
         }
+    }
+
+    /// Reads an amount of money that may be spent; 0 is no limit, as in the graphs of before.
+    pub fn budget(&mut self, what: &str, tree: &Tree) -> Option<Usd> {
+        let dollars = self.dollars(what, tree)?;
+        let amount = Usd::from_dollars(dollars);
+        if amount == Some(Usd::default()) && dollars > 0.0 {
+            let message = format!("{what} is less than a millionth of a dollar: {}", tree.what());
+            self.report.error(Code::WrongValue, tree.at, message);
+        }
+        if amount.is_none() {
+            let message = format!("{what} is more than any run costs: {}", tree.what());
+            self.report.error(Code::WrongValue, tree.at, message);
+        }
+        amount.filter(|amount| *amount > Usd::default())
     }
 
     /// Reads a duration such as `45m`, `1h30m`, `1.5h`, `90s` or `500ms`.

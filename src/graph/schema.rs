@@ -6,12 +6,13 @@
 use serde_json::{Map, Value, json};
 
 use super::grammar::{CLEANUPS, ON_FAILS, PROVISION_RETRIES, PROVISION_WHENS};
-use super::grammar_node::{ACCESSES, ENDINGS, HANDOFFS, KINDS, PERMISSION_MODES};
+use super::grammar_node::{ACCESSES, ENDINGS, HANDOFFS, KINDS};
+use super::grammar_runtime::PROMPT_WAYS;
 use super::keys::{
     CheckKey, DependencyKey, FeedbackKey, GraphKey, IdentityKey, InputKey, LaneKey, NodeKey, OverlayKey,
-    PreflightKey, ProvisionKey, RetryKey, VerifyKey,
+    PreflightKey, ProvisionKey, RetryKey, RuntimeKey, VerifyKey,
 };
-use super::model::{DEPENDENCY_FOLDERS, RetryCause};
+use super::model::{DEPENDENCY_FOLDERS, PermissionMode, RetryCause};
 
 /// Where an editor finds what a schema of this kind means.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -69,12 +70,12 @@ fn graph_key(key: GraphKey) -> Value {
             (array(unlike(filled(), "=")), "Variables that reach nodes although they are removed by default.")
         }
         GraphKey::Identity => (identity(), "Who commits in lanes. Default: git's own."),
-        GraphKey::Runtime => (defined("strings"), "What runs agents. Checked, not run."),
+        GraphKey::Runtime => (defined("strings"), "What runs agents; several in order. Default: claude."),
         GraphKey::Runtimes => (
-            json!({"type": "object", "additionalProperties": map()}),
-            "Settings of runtimes. Checked, not run.",
+            json!({"type": "object", "additionalProperties": runtime()}),
+            "Command lines that agents can run through, by name.",
         ),
-        GraphKey::BudgetUsd => (dollars(), "Most money. Checked, not run."),
+        GraphKey::BudgetUsd => (dollars(), "Most money of the run, over all its legs; 0: no limit."),
         GraphKey::OnFault => (map(), "What follows faults. Checked, not run."),
         GraphKey::Defaults => (defaults(), "Keys for every node that does not say otherwise."),
         GraphKey::Nodes => (not_empty(defined("node")), "The units of work."),
@@ -89,7 +90,7 @@ fn node_key(key: NodeKey, is_default: bool) -> Value {
         NodeKey::Type => (choice(KINDS), "What it is. Default: `run` makes a command, `prompt` an agent."),
         NodeKey::Description => (text(), "Shown in views."),
         NodeKey::Run => (filled(), "A command line."),
-        NodeKey::Prompt => (filled(), "What an agent is asked. Checked, not run."),
+        NodeKey::Prompt => (filled(), "What an agent is asked."),
         NodeKey::DependsOn => (depends_on(), "The nodes that it waits for."),
         NodeKey::Worktree => (worktree(is_default), "The lane it works in, or `none`."),
         NodeKey::Access => (choice(ACCESSES), "What it does to its lane. Default: write."),
@@ -100,16 +101,22 @@ fn node_key(key: NodeKey, is_default: bool) -> Value {
         }
         NodeKey::SuccessCheck => (success_check(), "What must hold for it to pass. Default: exit status 0."),
         NodeKey::Retry => (retry(), "Further attempts."),
-        NodeKey::Feedback => (feedback(), "A bounded re-run after a judgment failure. Checked, not run."),
-        NodeKey::Handoff => (choice(HANDOFFS), "What it takes from the node before it. Checked, not run."),
-        NodeKey::AllowedTools => (array(filled()), "Tools of an agent. Checked, not run."),
+        NodeKey::Feedback => (feedback(), "A bounded re-run after a judgment failure."),
+        NodeKey::Handoff => (
+            choice(HANDOFFS),
+            "What it takes from the node before it: its result, or its session. Default: artifact.",
+        ),
+        NodeKey::AllowedTools => (array(filled()), "Tools that the agent may use unasked."),
         NodeKey::PermissionMode => {
-            (json!({"enum": PERMISSION_MODES}), "How an agent asks before it acts. Checked, not run.")
+            let modes = PermissionMode::ALL.map(PermissionMode::word);
+            (json!({"enum": modes}), "How an agent asks before it acts. Default: dontAsk.")
         }
-        NodeKey::Agent => (filled(), "The agent's own settings. Checked, not run."),
-        NodeKey::BudgetUsd => (dollars(), "Most money. Checked, not run."),
-        NodeKey::Runtime => (defined("strings"), "What runs the agent; several in order. Checked, not run."),
-        NodeKey::Model => (filled(), "The agent's model. Checked, not run."),
+        NodeKey::Agent => (filled(), "The runtime's own agent to use."),
+        NodeKey::BudgetUsd => (dollars(), "Most money of one attempt; 0: no limit."),
+        NodeKey::Runtime => {
+            (defined("strings"), "What runs the agent; several in order. Default: the graph's.")
+        }
+        NodeKey::Model => (filled(), "The agent's model."),
         NodeKey::Protect => (defined("strings"), "What it may not change. Checked, not run."),
         NodeKey::Scope => (defined("strings"), "What alone it may change. Checked, not run."),
         NodeKey::ExpectChanges => (boolean(), "Whether it must change something. Checked, not run."),
@@ -344,6 +351,21 @@ fn success_check() -> Value {
             (key.word(), schema)
         }),
         &[],
+    ))
+}
+
+fn runtime() -> Value {
+    let result = json!({"type": "string", "pattern": "^(stdout|file|json:/.*)$"});
+    Value::Object(object(
+        RuntimeKey::ALL.iter().map(|key| {
+            let schema = match key {
+                RuntimeKey::Command | RuntimeKey::Resume => not_empty(filled()),
+                RuntimeKey::Prompt => choice(PROMPT_WAYS),
+                RuntimeKey::Result => result.clone(),
+            };
+            (key.word(), schema)
+        }),
+        &[RuntimeKey::Command.word()],
     ))
 }
 

@@ -309,6 +309,8 @@ impl<'g> Cut<'g> {
             identity: whole.identity.clone(),
             lanes: Vec::new(),
             nodes: Vec::new(),
+            budget: whole.budget,
+            runtimes: whole.runtimes.clone(),
             feedback: Vec::new(),
             later: whole.later.clone(),
         }
@@ -435,7 +437,8 @@ impl<'g> Cut<'g> {
 fn templates(node: &Node) -> impl Iterator<Item = &Template> {
     let run = match &node.kind {
         NodeKind::Command { run } => Some(run),
-        NodeKind::Agent | NodeKind::Gate => None,
+        NodeKind::Agent(agent) => Some(&agent.prompt),
+        NodeKind::Gate => None,
     };
     let verify = node.check.verify.as_ref();
     let of_verify =
@@ -444,8 +447,10 @@ fn templates(node: &Node) -> impl Iterator<Item = &Template> {
 }
 
 fn templates_mut(node: &mut Node, mut each: impl FnMut(&mut Template)) {
-    if let NodeKind::Command { run } = &mut node.kind {
-        each(run);
+    match &mut node.kind {
+        NodeKind::Command { run } => each(run),
+        NodeKind::Agent(agent) => each(&mut agent.prompt),
+        NodeKind::Gate => {}
     }
     node.cwd.iter_mut().for_each(&mut each);
     node.env.values_mut().for_each(&mut each);

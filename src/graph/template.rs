@@ -194,6 +194,8 @@ pub enum Quote {
     /// A shell reads the text: paths, branches and the like become one word each. Inputs stay as
     /// they are: they are the user's own words, and may be several.
     Shell,
+    /// A model reads the text: what a node produced is set apart as data, by whoever looks values up.
+    Prompt,
     /// Nothing.
     None,
 }
@@ -240,7 +242,7 @@ impl Template {
                     let value = lookup(piece).ok_or(piece)?;
                     match quote {
                         Quote::Shell => text.push_str(&shell_word(&value)),
-                        Quote::None => text.push_str(&value),
+                        Quote::Prompt | Quote::None => text.push_str(&value),
                     }
                 }
             }

@@ -49,6 +49,7 @@ impl Marks {
 /// A node's templates, once its tokens are known to mean something.
 #[derive(Debug, Default)]
 pub(super) struct NodeTexts {
+    pub prompt: Option<Template>,
     pub run: Option<Template>,
     pub cwd: Option<Template>,
     pub env: IndexMap<String, Template>,
@@ -93,11 +94,9 @@ impl TokenRules<'_> {
             tokens.extend(resolved.tokens);
             resolved.template
         };
-        if let Some(prompt) = &raw.prompt {
-            resolve(prompt, false);
-        }
         let check = raw.check.as_ref();
         NodeTexts {
+            prompt: raw.prompt.as_ref().map(|text| resolve(text, false)),
             run: raw.run.as_ref().map(|text| resolve(text, true)),
             cwd: raw.cwd.as_ref().map(|text| resolve(text, false)),
             env: raw.env.iter().flatten().map(|var| (var.name.clone(), resolve(&var.text, false))).collect(),

@@ -3,13 +3,60 @@
 //! The question is what an entry could be used for, not what it was meant for; doubt is a yes.
 
 /// Programs that run whatever they are given, beside shells and interpreters.
-const LAUNCHERS: [&str; 25] = [
-    "env", "xargs", "sudo", "doas", "su", "runuser", "pkexec", "eval", "exec", "command", "builtin",
-    "source", ".", "nohup", "setsid", "time", "timeout", "nice", "ionice", "stdbuf", "parallel", "watch",
-    "script", "npx", "bunx",
+const LAUNCHERS: &[&str] = &[
+    "env",
+    "xargs",
+    "sudo",
+    "doas",
+    "su",
+    "runuser",
+    "pkexec",
+    "eval",
+    "exec",
+    "command",
+    "builtin",
+    "source",
+    ".",
+    "nohup",
+    "setsid",
+    "time",
+    "timeout",
+    "nice",
+    "ionice",
+    "stdbuf",
+    "parallel",
+    "watch",
+    "script",
+    "npx",
+    "bunx",
+    "pnpx",
+    "uv",
+    "uvx",
+    "pipx",
+    "nix",
+    "nix-shell",
+    "unshare",
+    "chroot",
+    "nsenter",
+    "strace",
+    "ltrace",
+    "gdb",
+    "docker",
+    "podman",
+    "ssh",
+    "vim",
+    "vi",
+    "nvim",
+    "emacs",
+    "find",
+    "tmux",
+    "screen",
+    "at",
+    "crontab",
+    "systemd-run",
 ];
 
-const SHELLS: [&str; 17] = [
+const SHELLS: &[&str] = &[
     "sh",
     "bash",
     "rbash",
@@ -29,7 +76,7 @@ const SHELLS: [&str; 17] = [
     "cmd",
 ];
 
-const INTERPRETERS: [&str; 25] = [
+const INTERPRETERS: &[&str] = &[
     "python",
     "ipython",
     "pypy",
@@ -55,6 +102,10 @@ const INTERPRETERS: [&str; 25] = [
     "osascript",
     "rscript",
     "julia",
+    "java",
+    "dotnet",
+    "sqlite3",
+    "psql",
 ];
 
 /// Returns why `entry` of an `allowed_tools` grants a whole shell, or `None` where it does not.
@@ -76,7 +127,7 @@ pub(super) fn whole_shell(entry: &str) -> Option<String> {
     if tool.is_empty() || tool.contains('*') {
         return Some("it is every tool".to_owned());
     }
-    if is_program_of(tool, &SHELLS) && !tool.eq_ignore_ascii_case("bash") {
+    if is_program_of(tool, SHELLS) && !tool.eq_ignore_ascii_case("bash") {
         return Some("it is the whole shell".to_owned());
     }
     if !tool.eq_ignore_ascii_case("bash") {
@@ -98,7 +149,7 @@ fn commands(pattern: &str) -> impl Iterator<Item = String> + '_ {
 fn runs_anything(command: &str) -> Option<String> {
     // `sh:*` is how some agents write "`sh` and whatever follows".
     let words = || command.split_whitespace().map(|word| word.split(':').next().unwrap_or(word));
-    if let Some(shell) = words().map(base_name).find(|word| is_program_of(word, &SHELLS)) {
+    if let Some(shell) = words().map(base_name).find(|word| is_program_of(word, SHELLS)) {
         return Some(format!("`{shell}` is a shell"));
     }
     let is_before_program = |word: &str| is_assignment(word) || word == "!" || word.starts_with(['<', '>']);
@@ -108,7 +159,7 @@ fn runs_anything(command: &str) -> Option<String> {
     }
     let name = base_name(program);
     let kinds: [(&[&str], &str); 2] =
-        [(&INTERPRETERS, "runs any code it is given"), (&LAUNCHERS, "runs any command it is given")];
+        [(INTERPRETERS, "runs any code it is given"), (LAUNCHERS, "runs any command it is given")];
     let kind = kinds.iter().find(|(programs, _)| is_program_of(name, programs));
     kind.map(|(_, what)| format!("`{name}` {what}"))
 }

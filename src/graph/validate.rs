@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::IndexMap;
 
 use super::arcs;
-use super::assemble::{Wide, assemble, later_features};
+use super::assemble::{assemble, later_features};
 use super::code::Code;
 use super::expand::Exit;
 use super::grammar_node::with_defaults;
+use super::grammar_runtime::check_runtimes;
 use super::keys::NodeKey;
 use super::model::{Dependency, FeedbackArc, GraphParts, Lane};
 use super::problem::{Pos, Report};
@@ -79,6 +80,7 @@ pub(super) fn validate(
         node.raw = with_defaults(std::mem::take(&mut node.raw), defaults);
     }
     let kinds: Vec<Option<RawKind>> = nodes.iter().map(|node| check_kind(report, node)).collect();
+    check_runtimes(report, &graph, &nodes, &kinds);
     let mut names = Names {
         inputs: graph.inputs.clone(),
         turned_down: turned_down.into_iter().collect(),
@@ -105,8 +107,7 @@ pub(super) fn validate(
     let later = later_features(&checked, &graph.later);
     let env = graph_env.into_iter().map(|(name, resolved)| (name, resolved.template)).collect();
     let feedback = std::mem::take(&mut checked.arcs);
-    let wide = Wide { grace: graph.grace, output_max: graph.output_max };
-    let nodes = assemble(checked, resolved, &lane_of, wide);
+    let nodes = assemble(checked, resolved, &lane_of, &graph);
     Some(GraphParts {
         name: graph.name,
         inputs: graph.inputs,
@@ -122,6 +123,8 @@ pub(super) fn validate(
         identity: graph.identity,
         lanes,
         nodes,
+        budget: graph.budget,
+        runtimes: graph.runtimes,
         feedback,
         later,
     })

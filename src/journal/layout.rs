@@ -59,6 +59,26 @@ impl RunDir {
         self.node(node).join(format!("attempt-{attempt}.log"))
     }
 
+    /// Returns the prompt that an attempt of an agent was given.
+    pub fn prompt(&self, node: &NodeId, attempt: u32) -> PathBuf {
+        self.node(node).join(format!("attempt-{attempt}.prompt"))
+    }
+
+    /// Returns the standard output of an attempt of an agent, alone.
+    pub fn stdout(&self, node: &NodeId, attempt: u32) -> PathBuf {
+        self.node(node).join(format!("attempt-{attempt}.stdout"))
+    }
+
+    /// Returns the file into which a runtime that wants one puts the reply of an attempt.
+    pub fn reply(&self, node: &NodeId, attempt: u32) -> PathBuf {
+        self.node(node).join(format!("attempt-{attempt}.reply"))
+    }
+
+    /// Returns the result of one attempt, of an agent and of a node in a feedback arc.
+    pub fn result_of(&self, node: &NodeId, attempt: u32) -> PathBuf {
+        self.node(node).join(format!("result-{attempt}"))
+    }
+
     /// Returns the file in which the supervisor says how attempts ended, a line each.
     pub fn exits(&self) -> PathBuf {
         self.0.join("exits.jsonl")

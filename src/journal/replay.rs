@@ -35,7 +35,8 @@ fn fold(
         match state.apply(graph, names, record.leg, record.r#gen, &record.fact) {
             Err(error) if at >= before => return Err((record.seq, error)),
             // Of a node or a lane that is gone.
-            Ok(()) | Err(_) => {}
+            Err(_) => state.count(&record.fact),
+            Ok(()) => {}
         }
     }
     Ok(state)

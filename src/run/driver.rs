@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::perform::Stage;
 use super::signals::Ask;
+use super::silence::Silences;
 use super::sweep;
 use super::{Observer, RunError};
 use crate::graph::Graph;
@@ -57,9 +58,11 @@ pub struct Driver {
 /// Each batch of facts is durable before any action that follows from it begins.
 /// Errors: the journal failed, or a bug; every node is then ended by the supervisor, and lanes stay.
 pub async fn drive(mut driver: Driver, start: LegStart) -> Result<LegReport, RunError> {
+    driver.stage.keep_notes(&start.gates);
     let mut settled = driver.take(vec![Event::LegStarted(Box::new(start))])?;
     let mut lost = driver.stage.seams.spawner.lost();
     let mut overdue = Overdue::default();
+    let mut silences = Silences::default();
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while !settled {
@@ -78,16 +81,20 @@ pub async fn drive(mut driver: Driver, start: LegStart) -> Result<LegReport, Run
             Some(event) = driver.answers.recv() => events.push(event),
             _ = look.tick() => {
                 let pauses = driver.stage.seams.spawner.pauses();
-                events.extend(overdue.look(&driver.state, &driver.stage.file.graph, pauses));
+                let graph = &driver.stage.file.graph;
+                events.extend(overdue.look(&driver.state, graph, pauses));
+                events.extend(silences.look(graph, &driver.state, &driver.stage.dir, pauses.total()));
             }
         }
         while let Ok(event) = driver.answers.try_recv() {
             events.push(event);
         }
+        silences.learn(&events, driver.stage.seams.spawner.pauses().total());
         settled = driver.take(events)?;
     }
-    let late = driver.clean_up().await?;
     let status = driver.state.status();
+    // A run that waits for a person or a limit goes on where it is: its lanes stay as they are, and locked.
+    let late = if status == RunStatus::Paused { None } else { driver.clean_up().await? };
     driver.record(vec![Fact::RunFinished { status }])?;
     Ok(LegReport { status, stop: driver.state.stop.or(late) })
 }

@@ -11,7 +11,7 @@ use crate::process::protocol::{JobExit, JobSpec};
 use crate::process::{Job, Spawner};
 use crate::run::Seams;
 use crate::schedule::fact::EndState;
-use crate::schedule::fault::Scope;
+use crate::schedule::fault::{FaultClass, Scope};
 
 #[derive(Default)]
 struct Quiet(RefCell<Vec<Fact>>);
@@ -84,6 +84,7 @@ fn run_over(
         is_short_of_space: Default::default(),
         installs: Default::default(),
         installing: Default::default(),
+        readers: Rc::new(tokio::sync::Semaphore::new(1)),
         lanes: Default::default(),
     });
     let driver = Driver {
@@ -107,6 +108,7 @@ fn run_over(
         retry_failed: false,
         retry_blocked: false,
         unfit: Vec::new(),
+        gates: Vec::new(),
         learned: Vec::new(),
         seen: Vec::new(),
         pid: 1,
@@ -358,4 +360,27 @@ fn a_supervisor_that_answers_nothing_is_told_of_and_done_without() {
     });
     assert_eq!(overdue, Some(("dispatch", "a", "ask-supervisor")));
     assert_eq!(end_of(&facts, "a"), Some((EndState::Interrupted, Some(Scope::Infra))));
+}
+
+/// An agent that writes nothing is ended once it has been silent for far longer than any that gave a reply.
+#[test]
+fn an_agent_that_is_silent_for_far_too_long_is_ended_and_begun_again() {
+    let spawner = Rc::new(Scripted::new(Vec::new()));
+    let seams = Seams { spawner: Rc::<Scripted>::clone(&spawner), ..Seams::refusing() };
+    let mut nodes = String::new();
+    for at in 0..3 {
+        nodes.push_str(&format!("- {{id: a{at}, prompt: slow, timeout: 10h}}\n"));
+    }
+    nodes.push_str("- {id: lost, prompt: hang, timeout: 10h, depends_on: [a0, a1, a2]}\n");
+    nodes.push_str("runtime: mine\nruntimes: {mine: {command: [/bin/sh], prompt: arg}}\n");
+    let (report, facts) = run(&nodes, seams);
+    assert_eq!(report.unwrap().status, RunStatus::Blocked);
+    let classes: Vec<FaultClass> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::AttemptFinished { fault: Some(fault), .. } => Some(fault.class),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(classes, [FaultClass::ProviderIndeterminate; 3], "once, and two free repeats");
 }

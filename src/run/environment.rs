@@ -12,6 +12,7 @@ use crate::ids::{LaneIx, NodeIx, RunId};
 use crate::journal::RunFile;
 use crate::process::environment::Environment;
 use crate::provision::excludes;
+use crate::runtime::fence;
 use crate::schedule::state::MadeLane;
 
 /// How many ancestors' artifacts are named in a node's environment unasked, nearest first: it has a limit
@@ -29,6 +30,8 @@ pub struct Place<'a> {
     pub parent: &'a Environment,
     /// The lanes that were made, by index.
     pub lanes: &'a [Option<MadeLane>],
+    /// What the node that judges the arc found, in a further round of it.
+    pub feedback: Option<&'a str>,
 }
 
 /// A token that has no value here, though the graph was checked.
@@ -67,9 +70,23 @@ impl<'a> Place<'a> {
             Piece::Text(text) => Some(text.clone()),
             Piece::Input(name) => self.file.inputs.get(name).cloned(),
             Piece::ArtifactPath(other) => path(&self.dir.result(&graph.node(*other).id)),
-            Piece::ArtifactText(other) => read(&self.dir.result(&graph.node(*other).id)),
-            // No arc runs in this build, so it is always the first round.
-            Piece::Feedback(_) => Some(String::new()),
+            Piece::ArtifactText(other) => {
+                let id = &graph.node(*other).id;
+                // What was skipped has none.
+                let text = read(&self.dir.result(id)).unwrap_or_default();
+                Some(if quote == Quote::Prompt {
+                    fence(&text, &format!("the result of node {id}"))
+                } else {
+                    text
+                })
+            }
+            Piece::Feedback(other) => Some(match (self.feedback, quote) {
+                (None, _) => String::new(),
+                (Some(text), Quote::Prompt) => {
+                    fence(text, &format!("what node {} found", graph.node(*other).id))
+                }
+                (Some(text), Quote::Shell | Quote::None) => text.to_string(),
+            }),
             Piece::RunId => Some(self.file.run_id.to_string()),
             Piece::LanePath => own.and_then(|lane| path(&lane.path)),
             Piece::LaneBranch => own.map(|lane| lane.branch.clone()),
@@ -95,7 +112,11 @@ impl<'a> Place<'a> {
         let this = graph.node(node);
         let mut own: IndexMap<String, String> = IndexMap::new();
         for (name, template) in graph.parts().env.iter().chain(&this.env) {
-            own.insert(name.clone(), self.render(node, template, Quote::None, read)?);
+            // A variable can't hold a NUL, and what a node produced may.
+            own.insert(
+                name.clone(),
+                self.render(node, template, Quote::None, read)?.replace('\0', "\u{fffd}"),
+            );
         }
         let mut environment = self.parent.clone();
         if let Some(lane) = this.lane.and_then(|lane| self.made(lane)) {
@@ -135,8 +156,12 @@ impl<'a> Place<'a> {
         let graph = self.graph();
         let this = graph.node(node);
         let mut found = graph.nearest_ancestors(node, ARTIFACTS_MAX.max(this.depends_on.len()));
-        let NodeKind::Command { run } = &this.kind else { return found };
-        let templates = [run].into_iter().chain(this.check.verify.as_ref().map(|verify| &verify.command));
+        let own = match &this.kind {
+            NodeKind::Command { run } => Some(run),
+            NodeKind::Agent(agent) => Some(&agent.prompt),
+            NodeKind::Gate => None,
+        };
+        let templates = own.into_iter().chain(this.check.verify.as_ref().map(|verify| &verify.command));
         let mentioned: Vec<String> = templates
             .chain(this.env.values())
             .chain(graph.parts().env.values())

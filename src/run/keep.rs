@@ -299,6 +299,8 @@ mod tests {
             signal: None,
             leftovers: Vec::new(),
             delivered: true,
+            agent: None,
+            evidence: None,
         })
     }
 

@@ -185,6 +185,7 @@ pub fn read_holder(dir: &RunDir) -> Option<Holder> {
         Some("discard") => Purpose::Discard,
         Some("gc") => Purpose::Gc,
         Some("keep") => Purpose::Keep,
+        Some("wait") => Purpose::Wait,
         Some(_) | None => Purpose::Leg,
     };
     let boot = text.split_whitespace().nth(5).map(str::to_string);
@@ -211,6 +212,8 @@ pub enum Purpose {
     Gc,
     /// A supervisor of a detached run, between two of its runners.
     Keep,
+    /// The end of a provider's limit, which a signal ends at once.
+    Wait,
 }
 
 impl Purpose {
@@ -220,6 +223,7 @@ impl Purpose {
             Purpose::Discard => "discard",
             Purpose::Gc => "gc",
             Purpose::Keep => "keep",
+            Purpose::Wait => "wait",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The shell around the scheduler: one loop that turns the world's answers into events, makes what
 //! follows durable, and only then has it done.
 
+pub mod agent;
 pub mod amended;
 pub mod driver;
 pub mod environment;
@@ -16,7 +17,9 @@ mod provision;
 pub mod seams;
 pub mod settle;
 pub mod signals;
+mod silence;
 pub mod sweep;
+mod verify;
 
 pub use crate::journal::RunDir;
 pub use driver::{LegReport, drive};

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -14,6 +15,7 @@ use super::freshness::InLeg;
 use super::{Observer, RunDir, Seams};
 use crate::cleanup::Policy;
 use crate::graph::Graph;
+use crate::graph::model::{NodeKind, Template};
 use crate::graph::template::Quote;
 use crate::ids::{IntentId, LaneIx, NodeIx};
 use crate::journal::RunFile;
@@ -24,8 +26,9 @@ use crate::process::{JobEnd, JobStart};
 use crate::provision::apply;
 use crate::provision::tools::Versions;
 use crate::readiness::judge::{Amount, MARGIN, lanes_that_fit};
+use crate::schedule::action::{Brief, Called};
 use crate::schedule::event::AcquiredLane;
-use crate::schedule::fault::{Exit, VerifyOutcome};
+use crate::schedule::fault::Exit;
 use crate::schedule::state::{LaneRecord, MadeLane};
 use crate::schedule::{Action, Event, Fact, Fault, FaultClass};
 use crate::worktree::{AcquireClass, AcquireFault, How, LaneHistory, LaneRequest, Repository, Worktrees};
@@ -68,15 +71,14 @@ pub struct Stage {
     pub installs: std::cell::Cell<u64>,
     /// How many of them are under way.
     pub installing: std::cell::Cell<u32>,
+    /// Whose turn it is to read what an agent told.
+    pub readers: Rc<tokio::sync::Semaphore>,
     /// The lanes that were made.
     pub lanes: RefCell<Vec<Option<MadeLane>>>,
 }
 
 /// How long a supervisor has for saying that it lives.
 const SUPERVISOR_ANSWERS: std::time::Duration = std::time::Duration::from_secs(60);
-
-/// Bytes of a log that `output_matches` looks at, and of a result that `result_matches` does.
-const MATCHED_MAX: u64 = 1 << 20;
 
 impl Stage {
     pub(super) fn graph(&self) -> &Graph {
@@ -125,15 +127,15 @@ impl Stage {
                 let (stage, record) = (Rc::clone(self), record(lane));
                 self.act(async move { stage.provision(intent, lane, number, record).await });
             }
-            Action::Dispatch { intent, node, attempt, despite_inputs } => {
+            Action::Dispatch { intent, node, attempt, despite_inputs, brief } => {
                 let stage = Rc::clone(self);
-                self.act(async move { stage.dispatch(intent, node, attempt, despite_inputs).await });
+                self.act(async move { stage.dispatch(intent, node, attempt, despite_inputs, &brief).await });
             }
-            Action::Adopt { intent, node, attempt, job } => {
+            Action::Adopt { intent, node, attempt, job, called } => {
                 // At once: its end may be asked for next.
                 self.jobs.borrow_mut().insert(intent.clone(), job.to_string());
                 let stage = Rc::clone(self);
-                self.act(async move { stage.adopt(intent, node, attempt, job).await });
+                self.act(async move { stage.adopt(intent, node, attempt, job, called).await });
             }
             Action::Sweep { intent, lane, ignored_is_needed } => {
                 let (stage, record) = (Rc::clone(self), record(lane));
@@ -148,9 +150,9 @@ impl Stage {
                     }
                 });
             }
-            Action::Verify { intent, node, attempt, is_followed } => {
+            Action::Verify { intent, node, attempt, is_followed, feedback } => {
                 let stage = Rc::clone(self);
-                self.act(async move { stage.verify(intent, node, attempt, is_followed).await });
+                self.act(async move { stage.verify(intent, node, attempt, is_followed, feedback).await });
             }
             Action::End { intent, now } => {
                 self.ended.borrow_mut().insert(intent.clone());
@@ -281,11 +283,18 @@ impl Stage {
         }
     }
 
-    pub(super) fn place<'a>(&'a self, lanes: &'a [Option<MadeLane>]) -> Place<'a> {
-        Place { file: &self.file, dir: &self.dir, parent: &self.parent, lanes }
+    pub(super) fn place<'a>(&'a self, lanes: &'a [Option<MadeLane>], feedback: Option<&'a str>) -> Place<'a> {
+        Place { file: &self.file, dir: &self.dir, parent: &self.parent, lanes, feedback }
     }
 
-    async fn dispatch(&self, intent: IntentId, node: NodeIx, attempt: u32, despite_inputs: bool) {
+    async fn dispatch(
+        &self,
+        intent: IntentId,
+        node: NodeIx,
+        attempt: u32,
+        despite_inputs: bool,
+        brief: &Brief,
+    ) {
         if let Some(reason) = self.not_overlaid(node) {
             return self.answer(Event::LaneStale { intent, reason, overlay_gone: true });
         }
@@ -294,11 +303,10 @@ impl Stage {
         {
             return self.answer(stale.told(intent));
         }
-        let spec = match self.node_spec(&intent, node, attempt) {
+        let spec = match self.node_spec(&intent, node, attempt, brief) {
             Ok(spec) => spec,
-            Err(reason) => {
-                let exit = Exit { not_started: Some(reason), ..Exit::default() };
-                return self.answer(Event::Exited { intent, exit, leftovers: Vec::new() });
+            Err(exit) => {
+                return self.answer(Event::Exited { intent, exit: *exit, leftovers: Vec::new() });
             }
         };
         if self.is_ended(&intent) {
@@ -318,42 +326,93 @@ impl Stage {
                 return self.answer(Event::Exited { intent, exit: lost(), leftovers: Vec::new() });
             }
         }
-        self.see_end(intent, node, attempt, job.ended).await;
+        let called = Called::of(brief.runtime.as_ref(), brief.session.as_ref());
+        self.see_end(intent, node, attempt, &called, job.ended).await;
     }
 
     /// Takes over a node that lives under a supervisor which outlived its runner.
-    async fn adopt(&self, intent: IntentId, node: NodeIx, attempt: u32, job: IntentId) {
+    async fn adopt(&self, intent: IntentId, node: NodeIx, attempt: u32, job: IntentId, called: Called) {
         match self.seams.spawner.adopt(job.as_str()) {
-            Some(job) => self.see_end(intent, node, attempt, job.ended).await,
+            Some(job) => self.see_end(intent, node, attempt, &called, job.ended).await,
             None => self.answer(Event::Exited { intent, exit: lost(), leftovers: Vec::new() }),
         }
     }
 
     /// Tells of the end of a node's process once it comes.
-    async fn see_end(&self, intent: IntentId, node: NodeIx, attempt: u32, ended: oneshot::Receiver<JobEnd>) {
+    async fn see_end(
+        &self,
+        intent: IntentId,
+        node: NodeIx,
+        attempt: u32,
+        called: &Called,
+        ended: oneshot::Receiver<JobEnd>,
+    ) {
         let end = end_of(ended).await;
         self.jobs.borrow_mut().remove(&intent);
-        let id = &self.graph().node(node).id;
         let (exit, leftovers) = match end {
             JobEnd::Exited(exit) => {
-                let matches = result_matches(self.graph(), node, &self.dir.result(id));
-                let missing = matches!(exit.code, Some(126 | 127));
-                let hint = missing.then(|| last_line(&self.dir.attempt_log(id, attempt))).flatten();
-                (exit_of(&exit, matches, hint), exit.leftovers)
+                (self.exit_of_attempt(node, attempt, called, &exit).await, exit.leftovers)
             }
             JobEnd::SupervisorLost => (lost(), Vec::new()),
         };
         self.answer(Event::Exited { intent, exit, leftovers });
     }
 
-    fn node_spec(&self, intent: &IntentId, node: NodeIx, attempt: u32) -> Result<JobSpec, String> {
+    /// Returns how an attempt's process ended, and what its checks that need no process say. Of an agent, the reply
+    /// is the node's result on return, durably.
+    pub(super) async fn exit_of_attempt(
+        &self,
+        node: NodeIx,
+        attempt: u32,
+        called: &Called,
+        exit: &JobExit,
+    ) -> Exit {
+        let id = &self.graph().node(node).id;
+        let missing = matches!(exit.code, Some(126 | 127));
+        let hint = missing.then(|| last_line(&self.dir.attempt_log(id, attempt))).flatten();
+        if self.graph().agent(node).is_some() {
+            return match self.agent_exit(node, attempt, called, exit).await {
+                Ok(exit) => Exit { hint, ..exit },
+                Err(error) => {
+                    let full =
+                        matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+                    let plain = exit_of(exit, None, Some(error.to_string()));
+                    Exit { disk_full: plain.disk_full || full, ..plain }
+                }
+            };
+        }
+        super::agent::keep_round(&self.dir, self.graph(), node, attempt);
+        exit_of(exit, result_matches(self.graph(), node, &self.dir.result(id)), hint)
+    }
+
+    fn node_spec(
+        &self,
+        intent: &IntentId,
+        node: NodeIx,
+        attempt: u32,
+        brief: &Brief,
+    ) -> Result<JobSpec, Box<Exit>> {
+        let spec = match &self.graph().node(node).kind {
+            NodeKind::Command { run } => self.command_spec(intent, node, attempt, run, brief),
+            NodeKind::Agent(agent) => return self.agent_spec(intent, node, attempt, agent, brief),
+            NodeKind::Gate => Err("a gate runs nothing".into()),
+        };
+        spec.map_err(|reason| Box::new(Exit { not_started: Some(reason), ..Exit::default() }))
+    }
+
+    fn command_spec(
+        &self,
+        intent: &IntentId,
+        node: NodeIx,
+        attempt: u32,
+        run: &Template,
+        brief: &Brief,
+    ) -> Result<JobSpec, String> {
         let graph = self.graph();
         let this = graph.node(node);
-        let crate::graph::model::NodeKind::Command { run } = &this.kind else {
-            return Err("only command nodes can be started by this build".into());
-        };
+        let findings = self.feedback(brief.feedback);
         let lanes = self.lanes.borrow();
-        let place = self.place(&lanes);
+        let place = self.place(&lanes, findings.as_deref());
         let line = place.render(node, run, Quote::Shell, &read_result).map_err(|error| error.to_string())?;
         let mut environment =
             place.of_node(node, attempt, intent.as_str(), &read_result).map_err(|error| error.to_string())?;
@@ -363,124 +422,15 @@ impl Stage {
             argv: shell_argv(graph, &line),
             cwd: place.folder(node, None, &read_result).map_err(|error| error.to_string())?,
             environment,
-            log: self.dir.attempt_log(&this.id, attempt),
-            result: Some(self.dir.result(&this.id)),
             stdin: None,
+            log: self.dir.attempt_log(&this.id, attempt),
             stdout: None,
+            result: Some(self.dir.result(&this.id)),
             direct: true,
             record: Some(self.dir.exits()),
             output_max: this.output_max,
             grace_ms: this.grace.as_millis() as u64,
         })
-    }
-
-    async fn verify(&self, intent: IntentId, node: NodeIx, attempt: u32, is_followed: bool) {
-        let is_checked = self.graph().node(node).check.verify.is_some();
-        if let Some(stale) = self.not_fit(node).await
-            // Of the last of a lane only what it leaves to be merged counts.
-            && (is_checked || is_followed || (stale.of_inputs && self.has_lockfile(node)))
-        {
-            return self.answer(stale.told(intent));
-        }
-        if !is_checked {
-            return self.answer(Event::LaneFit { intent });
-        }
-        if let Some(reason) = self.not_overlaid(node) {
-            return self.answer(Event::LaneStale { intent, reason, overlay_gone: true });
-        }
-        let outcome = match self.verify_spec(&intent, node, attempt) {
-            Ok((spec, timeout)) => self.run_verify(&intent, node, spec, timeout).await,
-            Err(reason) => VerifyOutcome::NotStarted(reason),
-        };
-        self.jobs.borrow_mut().remove(&intent);
-        self.answer(Event::Verified { intent, outcome });
-    }
-
-    fn verify_spec(
-        &self,
-        intent: &IntentId,
-        node: NodeIx,
-        attempt: u32,
-    ) -> Result<(JobSpec, std::time::Duration), String> {
-        let graph = self.graph();
-        let this = graph.node(node);
-        let Some(verify) = &this.check.verify else { return Err("there is no `verify`".into()) };
-        let job = format!("{intent}.verify");
-        let lanes = self.lanes.borrow();
-        let place = self.place(&lanes);
-        let text = |error: super::environment::Unrendered| error.to_string();
-        let line = place.render(node, &verify.command, Quote::Shell, &read_result).map_err(text)?;
-        let mut environment = place.of_node(node, attempt, &job, &read_result).map_err(text)?;
-        self.add_variables_of_installation(node, &mut environment);
-        let log = self.dir.verify_log(&this.id, attempt);
-        // The log is matched against, so it holds this run of it alone.
-        let _ = fs::remove_file(&log);
-        let spec = JobSpec {
-            job,
-            argv: shell_argv(graph, &line),
-            cwd: place.folder(node, verify.cwd.as_ref(), &read_result).map_err(text)?,
-            environment,
-            log,
-            result: None,
-            stdin: None,
-            stdout: None,
-            direct: true,
-            record: None,
-            output_max: this.output_max,
-            grace_ms: this.grace.as_millis() as u64,
-        };
-        Ok((spec, verify.timeout))
-    }
-
-    async fn run_verify(
-        &self,
-        intent: &IntentId,
-        node: NodeIx,
-        spec: JobSpec,
-        timeout: std::time::Duration,
-    ) -> VerifyOutcome {
-        if self.is_ended(intent) {
-            return VerifyOutcome::Ended;
-        }
-        let (name, log) = (spec.job.clone(), spec.log.clone());
-        self.jobs.borrow_mut().insert(intent.clone(), name.clone());
-        let job = self.seams.spawner.start(spec);
-        match start_of(job.started).await {
-            JobStart::Started { .. } => {}
-            JobStart::NotStarted { reason, .. } => return VerifyOutcome::NotStarted(reason),
-            JobStart::SupervisorLost => return VerifyOutcome::Ended,
-        }
-        let mut ended = std::pin::pin!(end_of(job.ended));
-        let pauses = self.seams.spawner.pauses();
-        let deadline = pauses.deadline(timeout);
-        let end = tokio::select! {
-            biased;
-            end = ended.as_mut() => end,
-            () = pauses.wait(&deadline) => {
-                self.seams.spawner.end(&name, false);
-                ended.await;
-                return VerifyOutcome::TimedOut;
-            }
-        };
-        match end {
-            JobEnd::SupervisorLost => VerifyOutcome::Ended,
-            JobEnd::Exited(exit) if exit.disk_full => VerifyOutcome::DiskFull,
-            JobEnd::Exited(exit) if exit.output_overflow => VerifyOutcome::Overflow,
-            JobEnd::Exited(exit) if exit.ended_by_us => VerifyOutcome::Ended,
-            JobEnd::Exited(exit) => {
-                let pattern = self
-                    .graph()
-                    .node(node)
-                    .check
-                    .verify
-                    .as_ref()
-                    .and_then(|verify| verify.output_matches.as_ref());
-                let output_matches = pattern.is_none_or(|pattern| {
-                    regex::Regex::new(pattern).is_ok_and(|regex| regex.is_match(&read_start(&log)))
-                });
-                VerifyOutcome::Exited { code: exit.code, output_matches }
-            }
-        }
     }
 }
 
@@ -517,7 +467,7 @@ fn enough_room(
     }
 }
 
-fn shell_argv(graph: &Graph, line: &str) -> Vec<Text> {
+pub(super) fn shell_argv(graph: &Graph, line: &str) -> Vec<Text> {
     graph.parts().shell.iter().map(String::as_str).chain([line]).map(Text::from).collect()
 }
 
@@ -553,6 +503,8 @@ pub fn exit_of(exit: &JobExit, result_matches: Option<bool>, hint: Option<String
         result_matches,
         hint,
         survivors: exit.survivors.clone(),
+        told: None,
+        missing: false,
     }
 }
 
@@ -563,17 +515,27 @@ pub fn result_matches(graph: &Graph, node: NodeIx, path: &Path) -> Option<bool> 
     Some(regex::Regex::new(pattern).is_ok_and(|regex| regex.is_match(&result)))
 }
 
-fn read_result(path: &Path) -> Option<String> {
+pub(super) fn read_result(path: &Path) -> Option<String> {
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn read_start(path: &Path) -> String {
-    use std::io::Read;
+/// Returns the end of a log: its last `max` bytes, from a line's start where that is within them.
+pub(super) fn last_lines(path: &Path, max: u64) -> String {
+    use std::io::{Read, Seek, SeekFrom};
     let mut bytes = Vec::new();
-    if let Ok(file) = fs::File::open(path) {
-        let _ = file.take(MATCHED_MAX).read_to_end(&mut bytes);
+    let Ok(mut file) = fs::File::open(path) else { return String::new() };
+    let length = file.metadata().map_or(0, |found| found.len());
+    let is_cut = length > max;
+    if file.seek(SeekFrom::Start(length.saturating_sub(max))).is_err()
+        || file.read_to_end(&mut bytes).is_err()
+    {
+        return String::new();
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    match text.split_once('\n') {
+        Some((_, rest)) if is_cut => rest.to_string(),
+        Some(_) | None => text,
+    }
 }
 
 fn last_line(log: &Path) -> Option<String> {

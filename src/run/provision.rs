@@ -53,7 +53,7 @@ impl Stage {
             if root.exists() || provision.choice == ProvisionChoice::Nothing || provision.skip_if.is_some() {
                 continue;
             }
-            let environment = self.place(&self.lanes.borrow()).of_provisioning(lane);
+            let environment = self.place(&self.lanes.borrow(), None).of_provisioning(lane);
             let repository = repository.clone();
             let asked = self
                 .ask(move |worktrees| {
@@ -177,7 +177,7 @@ impl Stage {
             git_dir: made.git_dir.clone(),
             folder: self.dir.lane(&graph.lane(lane).name),
             number,
-            environment: self.place(&self.lanes.borrow()).of_provisioning(lane),
+            environment: self.place(&self.lanes.borrow(), None).of_provisioning(lane),
             own: parts.env.keys().chain(&self.file.pass_env).cloned().collect(),
             shell: parts.shell.clone(),
             timeout: graph.provision(lane).timeout,

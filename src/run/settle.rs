@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 
-use super::perform::{Stage, exit_of, result_matches};
+use super::perform::Stage;
 use crate::graph::Graph;
 use crate::ids::{IntentId, LaneIx, NodeIx};
 use crate::journal::RunDir;
 use crate::process::protocol::JobExit;
 use crate::process::table;
 use crate::provision::mark;
+use crate::runtime::Told;
+use crate::schedule::action::Called;
 use crate::schedule::event::AcquiredLane;
-use crate::schedule::fault::Exit;
 use crate::schedule::settling::{LaneSeen, OpenAct, ProcessSeen, Seen};
 use crate::schedule::state::{Flight, NodePhase, RunState};
 use crate::worktree::Standing;
@@ -22,7 +23,8 @@ use crate::worktree::Standing;
 pub type SeenAct = (IntentId, OpenAct, Seen);
 
 impl Stage {
-    /// Looks at what each open act left, before anything else is done. Changes nothing.
+    /// Looks at what each open act left, before anything else is done. Changes nothing, but that what an agent replied
+    /// is its node's result from then on.
     pub async fn look_at_open(&self, state: &RunState) -> Vec<SeenAct> {
         let exits = if state.open.is_empty() { BTreeMap::new() } else { exits(&self.dir) };
         let mut seen = Vec::new();
@@ -86,7 +88,7 @@ impl Stage {
         node: NodeIx,
         exits: &BTreeMap<IntentId, JobExit>,
     ) -> ProcessSeen {
-        let Some(job) = job_of(state, node) else { return ProcessSeen::Gone };
+        let Some(job) = job_of(state, node) else { return ProcessSeen::Gone { left: None } };
         let inherited = self.seams.spawner.inherited();
         if let Some(living) = inherited.into_iter().find(|living| living.job == job.as_str()) {
             return ProcessSeen::Living {
@@ -104,10 +106,28 @@ impl Stage {
                         matches!(self.see_lane(state, lane).await, Seen::Lane(LaneSeen::Whole(_)))
                     }
                 };
-                ProcessSeen::Exited { exit: judged(self.graph(), &self.dir, node, exit), in_place }
+                let (attempt, called) = flight_of(state, node)
+                    .map_or((1, Called::default()), |flight| (flight.attempt, called(flight)));
+                let exit = self.exit_of_attempt(node, attempt, &called, exit).await;
+                ProcessSeen::Exited { exit: Box::new(exit), in_place }
             }
-            None => ProcessSeen::Gone,
+            None => ProcessSeen::Gone { left: self.left_by_agent(state, node).await.map(Box::new) },
         }
+    }
+
+    /// Returns what an agent had told of which no end is known; `None` where its process can't have begun, or there
+    /// is no agent.
+    async fn left_by_agent(&self, state: &RunState, node: NodeIx) -> Option<Told> {
+        let flight = flight_of(state, node)?;
+        self.graph().agent(node)?;
+        let id = &self.graph().node(node).id;
+        // The file is made right before the process is.
+        if !flight.delivered && !self.dir.stdout(id, flight.attempt).is_file() {
+            return None;
+        }
+        let exit = JobExit { job: flight.job.to_string(), ended_by_us: true, ..JobExit::default() };
+        let exit = self.exit_of_attempt(node, flight.attempt, &called(flight), &exit).await;
+        Some(exit.told.unwrap_or_default())
     }
 
     fn survivors(&self, state: &RunState, node: NodeIx) -> Vec<String> {
@@ -138,14 +158,18 @@ pub fn exits_of_their_own(graph: &Graph, dir: &RunDir, state: &RunState) -> Vec<
 }
 
 fn job_of(state: &RunState, node: NodeIx) -> Option<&IntentId> {
-    match &state.node(node).phase {
-        NodePhase::InFlight(flight) => Some(&flight.job),
-        NodePhase::Waiting | NodePhase::Over(_) => None,
-    }
+    flight_of(state, node).map(|flight| &flight.job)
 }
 
-fn judged(graph: &Graph, dir: &RunDir, node: NodeIx, exit: &JobExit) -> Exit {
-    exit_of(exit, result_matches(graph, node, &dir.result(&graph.node(node).id)), None)
+fn called(flight: &Flight) -> Called {
+    Called::of(flight.runtime.as_ref(), flight.session.as_ref())
+}
+
+fn flight_of(state: &RunState, node: NodeIx) -> Option<&Flight> {
+    match &state.node(node).phase {
+        NodePhase::InFlight(flight) => Some(flight),
+        NodePhase::Waiting | NodePhase::Over(_) => None,
+    }
 }
 
 /// Returns how jobs ended, as their supervisors wrote it. A line that was torn by a kill says nothing: its job is

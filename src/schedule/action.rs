@@ -3,7 +3,42 @@
 use std::time::Duration;
 
 use super::event::Timer;
+use super::fact::SessionStart;
+use super::node::Judged;
 use crate::ids::{IntentId, LaneIx, NodeIx};
+use crate::money::Usd;
+
+/// What an attempt is given beside what its node says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Brief {
+    /// What runs it, where it is an agent.
+    pub runtime: Option<String>,
+    /// Its own attempt that is quoted to it.
+    pub remembered: Option<Judged>,
+    /// The node that sent its arc back, and the attempt by which it did.
+    pub feedback: Option<(NodeIx, Judged)>,
+    /// How it comes to a session, where it is to go on with one.
+    pub session: Option<SessionStart>,
+    /// Most money that it may cost.
+    pub budget: Option<Usd>,
+}
+
+/// How an agent was called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Called {
+    /// What runs it; the first of its runtimes where that is not known.
+    pub runtime: Option<String>,
+    /// Whether it goes on with a session.
+    pub is_resumed: bool,
+}
+
+impl Called {
+    /// Returns how an agent was called of which this was written down.
+    pub fn of(runtime: Option<&String>, session: Option<&SessionStart>) -> Called {
+        let is_resumed = matches!(session, Some(SessionStart::Resumed(_)));
+        Called { runtime: runtime.cloned(), is_resumed }
+    }
+}
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +79,8 @@ pub enum Action {
         /// Whether it may begin although manifest and lockfile of its lane are at odds: it is its own
         /// doing, and its to mend.
         despite_inputs: bool,
+        /// What it is given beside what its node says.
+        brief: Box<Brief>,
     },
     /// Take over a node that lives under a supervisor which outlived its runner; answered by `Exited`.
     Adopt {
@@ -55,6 +92,8 @@ pub enum Action {
         attempt: u32,
         /// The act that it was started by, after which its job is named.
         job: IntentId,
+        /// How it was called, where it is an agent.
+        called: Called,
     },
     /// Judge a lane and clean it up before its leg ends; answered by `Swept`.
     Sweep {
@@ -78,6 +117,8 @@ pub enum Action {
         attempt: u32,
         /// Whether another node of its lane is to come after it.
         is_followed: bool,
+        /// The node that sent its arc back, and the attempt by which it did.
+        feedback: Option<(NodeIx, Judged)>,
     },
     /// End all processes of an act: TERM, its grace, KILL; at once KILL where `now`.
     End {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::fact::{EndState, Fact};
-use super::fault::{Fault, FaultClass};
+use super::fault::{Exit, Fault, FaultClass};
 use super::names::Names;
 use super::resolver::Next;
 use super::settling::OpenAct;
@@ -28,7 +28,14 @@ impl RunState {
 
     fn open_anew(&mut self, ix: NodeIx) {
         let record = &mut self.nodes[ix.at()];
-        *record = NodeRecord { attempts: record.attempts, ..NodeRecord::default() };
+        // What it was told before was of another node.
+        *record = NodeRecord {
+            remembered: None,
+            sent_back: None,
+            rounds: 0,
+            decision: None,
+            ..record.opened(true)
+        };
     }
 }
 
@@ -62,6 +69,8 @@ pub fn closings(graph: &Graph, state: &RunState, nodes: &[NodeIx]) -> Vec<Fact> 
             signal: None,
             leftovers: Vec::new(),
             delivered: flight.delivered,
+            agent: super::agents::record_of(graph, *ix, flight, &Exit::default()),
+            evidence: None,
         }),
         NodePhase::Waiting | NodePhase::Over(_) => None,
     };
@@ -117,8 +126,16 @@ mod tests {
         let graph = graph("- {id: a, run: x}\n- {id: b, run: x}\n");
         let mut state = RunState::new(&graph);
         let intent = IntentId::from("g1-4");
-        let flight =
-            Flight { intent: intent.clone(), job: intent.clone(), attempt: 2, delivered: true, ending: None };
+        let flight = Flight {
+            intent: intent.clone(),
+            job: intent.clone(),
+            attempt: 2,
+            delivered: true,
+            ending: None,
+            runtime: None,
+            session: None,
+            budget: None,
+        };
         state.nodes[1].phase = NodePhase::InFlight(flight);
         state.open.insert((intent.clone(), OpenAct::Dispatch(NodeIx(1))));
         state.open.insert((intent.clone(), OpenAct::Kill(NodeIx(1))));

@@ -122,10 +122,30 @@ pub enum Event {
         /// For how long it has been open.
         after: Duration,
     },
+    /// An agent has written nothing for a while.
+    Silent {
+        /// The act.
+        intent: IntentId,
+        /// For how long.
+        lasted: Duration,
+        /// How long those of its runtime that gave a reply in this leg were silent at most, each.
+        seen: Vec<Duration>,
+    },
     /// The leg is asked to stop: TERM, grace, KILL.
     StopRequested(StopReason),
     /// The leg is asked to stop without grace.
     StopNow,
+}
+
+/// What a person said of a gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// The gate.
+    pub node: crate::ids::NodeIx,
+    /// Whether it is passed.
+    pub approved: bool,
+    /// What they said beside that.
+    pub note: Option<String>,
 }
 
 /// What a leg begins with.
@@ -151,6 +171,8 @@ pub struct LegStart {
     pub retry_blocked: bool,
     /// Lanes that can't be made fit, as is known before any is made.
     pub unfit: Vec<(LaneIx, ProvisionFailure)>,
+    /// What a person said of gates.
+    pub gates: Vec<Gate>,
     /// What provisioning took the last time, in milliseconds, where that is known.
     pub learned: Vec<(LaneIx, u64)>,
     /// What is seen of each act that the last leg left open.

@@ -5,13 +5,17 @@
 
 use std::path::PathBuf;
 
-use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::resolver::Next;
+pub use super::words::{
+    AgentRecord, Because, Carried, Cleanup, EndReason, EndState, Evidence, Overlaid, RunStatus, SessionStart,
+    StopReason,
+};
 use crate::graph::model::{OnFail, ProvisionWhen};
 use crate::ids::{CommitId, IntentId, LaneName, NodeId};
+use crate::money::Usd;
 
 /// Something that has become true of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -241,6 +245,15 @@ pub enum Fact {
         /// The act of an earlier leg by which the process was started that is taken over.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         job: Option<IntentId>,
+        /// What runs the agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        runtime: Option<String>,
+        /// Of an agent that is to go on with a session: whether it does, or why it starts cold.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<SessionStart>,
+        /// Most money that an agent's attempt may cost.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget_usd: Option<Usd>,
     },
     /// A node was not started after all.
     #[serde(rename = "node.dispatch.failed")]
@@ -290,6 +303,35 @@ pub enum Fact {
         leftovers: Vec<String>,
         /// Whether its process was seen to run, so that the attempt counts.
         delivered: bool,
+        /// What an agent's process told of itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<AgentRecord>,
+        /// How it passed; null where it did not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<Evidence>,
+    },
+    /// A node of a feedback arc's body is over for this round; it is over for the leg once the arc is.
+    #[serde(rename = "node.round.finished")]
+    RoundFinished {
+        /// The node.
+        node: NodeId,
+        /// The node that judges the arc.
+        judge: NodeId,
+        /// The round, from 1.
+        round: u32,
+        /// How it ended.
+        state: EndState,
+    },
+    /// A person said what becomes of a gate.
+    #[serde(rename = "gate.decided")]
+    GateDecided {
+        /// The gate.
+        node: NodeId,
+        /// Whether it is passed.
+        approved: bool,
+        /// What the person said beside that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
     },
     /// A node is over for this leg.
     #[serde(rename = "node.finished")]
@@ -318,7 +360,7 @@ pub enum Fact {
         node: NodeId,
         /// The act that is ended.
         intent: IntentId,
-        /// Why: `timeout`, `halt`, `signal` or `output`.
+        /// Why: `timeout`, `halt`, `signal` or `silence`.
         reason: EndReason,
     },
     /// A node's processes have ended.
@@ -457,6 +499,8 @@ impl Fact {
             | Fact::DispatchFailed { .. }
             | Fact::NodeStarted { .. }
             | Fact::AttemptFinished { .. }
+            | Fact::RoundFinished { .. }
+            | Fact::GateDecided { .. }
             | Fact::NodeFinished { .. }
             | Fact::NodeSkipped { .. }
             | Fact::KillPerformed { .. }
@@ -475,147 +519,5 @@ impl Fact {
     /// announces nothing, and what would lose it loses the process too.
     pub fn must_last(&self) -> bool {
         !matches!(self, Fact::NodeStarted { .. } | Fact::ProvisionStarted { .. })
-    }
-}
-
-/// The node that failed, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Because {
-    /// The node.
-    pub node: NodeId,
-    /// Its fault's class.
-    pub class: super::fault::FaultClass,
-}
-
-/// How a node stands when its leg is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EndState {
-    /// Its checks held.
-    Passed,
-    /// Its own fault, its attempts spent.
-    Failed,
-    /// An infra, environment or provider fault; nothing charged.
-    Blocked,
-    /// Behind something blocked, paused or unfinished.
-    Waiting,
-    /// Needed what did not come.
-    Skipped,
-    /// Not begun, or halted.
-    Cancelled,
-    /// In flight when a signal or a crash ended the leg.
-    Interrupted,
-}
-
-/// Why a node's processes are ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EndReason {
-    /// Its own time is over.
-    Timeout,
-    /// A failure halts the run.
-    Halt,
-    /// The leg was asked to stop.
-    Signal,
-}
-
-/// Why a leg stops early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StopReason {
-    /// A signal of this number.
-    Signal(i32),
-    /// `omg cancel`.
-    Cancel,
-    /// The supervisor is gone; nothing can be started or ended any more.
-    SupervisorLost,
-}
-
-/// What became of a lane at its cleanup.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cleanup {
-    /// `kept` or `removed`.
-    pub tree: String,
-    /// `kept` or `deleted`.
-    pub branch: String,
-    /// A short stable word for why.
-    pub reason: String,
-    /// One line for people, where the outcome is not silent.
-    pub note: Option<String>,
-    /// Every channel through which work could be lost, with what was found there.
-    pub channels: IndexMap<String, String>,
-    /// Commits of the lane that carry a local file which the overlay had copied in.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub overlay_in_commits: Vec<Carried>,
-    /// Why that is not known, where it is not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overlay_unchecked: Option<String>,
-}
-
-/// A commit that carries a local file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Carried {
-    /// The file, as the commit names it.
-    pub path: String,
-    /// The commit that brought it in.
-    pub commit: CommitId,
-}
-
-/// A local file in a lane.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Overlaid {
-    /// Its path in the lane.
-    pub path: String,
-    /// `copied` now; `kept`, as an earlier leg copied it; or `edited` since, and left alone.
-    pub how: String,
-}
-
-/// How a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RunStatus {
-    /// A living leg.
-    Running,
-    /// Every node passed, or was skipped by its own condition.
-    Passed,
-    /// A node failed.
-    Failed,
-    /// Something is blocked, nothing failed.
-    Blocked,
-    /// Waits for a person or a limit.
-    Paused,
-    /// `omg cancel`.
-    Cancelled,
-    /// A signal or a crash.
-    Interrupted,
-}
-
-impl EndState {
-    /// Returns the word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            EndState::Passed => "passed",
-            EndState::Failed => "failed",
-            EndState::Blocked => "blocked",
-            EndState::Waiting => "waiting",
-            EndState::Skipped => "skipped",
-            EndState::Cancelled => "cancelled",
-            EndState::Interrupted => "interrupted",
-        }
-    }
-}
-
-impl RunStatus {
-    /// Returns the word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            RunStatus::Running => "running",
-            RunStatus::Passed => "passed",
-            RunStatus::Failed => "failed",
-            RunStatus::Blocked => "blocked",
-            RunStatus::Paused => "paused",
-            RunStatus::Cancelled => "cancelled",
-            RunStatus::Interrupted => "interrupted",
-        }
     }
 }

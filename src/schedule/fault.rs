@@ -2,9 +2,11 @@
 //!
 //! Each match names every class, so a class without a policy does not compile.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::model::RetryCause;
+use crate::runtime::Told;
 
 /// Why an attempt did not pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,12 +20,15 @@ pub struct Fault {
     /// The finer cause, where the class has some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// When a provider's limit is over, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resets_at: Option<Timestamp>,
 }
 
 impl Fault {
     /// Returns a fault of `class`, with the scope that the class has.
     pub fn new(class: FaultClass, detail: impl Into<String>) -> Fault {
-        Fault { class, scope: class.policy().scope, detail: detail.into(), cause: None }
+        Fault { class, scope: class.policy().scope, detail: detail.into(), cause: None, resets_at: None }
     }
 
     /// Returns this fault with its finer cause.
@@ -77,6 +82,28 @@ pub enum FaultClass {
     Interrupted,
     /// Anything else.
     Unknown,
+    /// An agent said itself that it failed.
+    AgentError,
+    /// An attempt cost more than its `budget_usd`.
+    BudgetExceeded,
+    /// The run has spent its `budget_usd`.
+    RunBudgetSpent,
+    /// A person said no at a gate.
+    GateRejected,
+    /// A runtime's program is not there, or can't be executed.
+    RuntimeMissing,
+    /// The session that an agent was to go on with is gone.
+    SessionGone,
+    /// A provider's limit is reached: of a session, a week, or what was paid for.
+    ProviderLimit,
+    /// A provider takes no more requests for now.
+    ProviderRateLimited,
+    /// A provider is overloaded, or can't be reached.
+    ProviderOverloaded,
+    /// A provider does not know who asks: no login, or one that has expired.
+    ProviderAuth,
+    /// An agent was silent for far longer than any before it, and nothing says how its provider stands.
+    ProviderIndeterminate,
     /// Our own fault.
     Bug,
 }
@@ -113,8 +140,12 @@ pub enum Then {
     Retry(RetryCause),
     /// The same once more, free, up to [`REDISPATCH_MAX`] times, else `blocked`.
     Redispatch,
+    /// `failed` at once: nothing was tried that could be tried again.
+    Fail,
     /// `blocked` at once: a repeat would end the same.
     Block,
+    /// The run is paused until it can go on: what is in flight ends, nothing more begins, nothing is charged.
+    Pause,
     /// Left for the next leg.
     NextLeg,
 }
@@ -124,7 +155,7 @@ pub const REDISPATCH_MAX: u32 = 2;
 
 impl FaultClass {
     /// Every class.
-    pub const ALL: [FaultClass; 21] = [
+    pub const ALL: [FaultClass; 32] = [
         FaultClass::NonzeroExit,
         FaultClass::CommandNotFound,
         FaultClass::VerifyNotRun,
@@ -145,25 +176,49 @@ impl FaultClass {
         FaultClass::DiskFull,
         FaultClass::Interrupted,
         FaultClass::Unknown,
+        FaultClass::AgentError,
+        FaultClass::BudgetExceeded,
+        FaultClass::RunBudgetSpent,
+        FaultClass::GateRejected,
+        FaultClass::RuntimeMissing,
+        FaultClass::SessionGone,
+        FaultClass::ProviderLimit,
+        FaultClass::ProviderRateLimited,
+        FaultClass::ProviderOverloaded,
+        FaultClass::ProviderAuth,
+        FaultClass::ProviderIndeterminate,
         FaultClass::Bug,
     ];
 
     /// Returns what the class leads to (DESIGN.md section 7).
     pub fn policy(self) -> Policy {
         use RetryCause as Cause;
-        use Scope::{Bug, Environment, Infra, Task};
+        use Scope::{Bug, Environment, Infra, Provider, Task};
         let (scope, then) = match self {
-            FaultClass::NonzeroExit | FaultClass::Crashed => (Task, Then::Retry(Cause::NonzeroExit)),
+            FaultClass::NonzeroExit | FaultClass::Crashed | FaultClass::AgentError => {
+                (Task, Then::Retry(Cause::NonzeroExit))
+            }
             FaultClass::Timeout => (Task, Then::Retry(Cause::Timeout)),
             FaultClass::ResultMismatch => (Task, Then::Retry(Cause::ResultMismatch)),
             FaultClass::VerifyFailed | FaultClass::LockfileOutOfSync => {
                 (Task, Then::Retry(Cause::VerifyFailed))
             }
             FaultClass::OutputError => (Task, Then::Retry(Cause::OutputError)),
-            FaultClass::CommandNotFound | FaultClass::VerifyNotRun => (Environment, Then::Block),
+            FaultClass::BudgetExceeded => (Task, Then::Retry(Cause::BudgetExceeded)),
+            FaultClass::GateRejected => (Task, Then::Fail),
+            FaultClass::CommandNotFound
+            | FaultClass::VerifyNotRun
+            | FaultClass::RuntimeMissing
+            | FaultClass::RunBudgetSpent => (Environment, Then::Block),
+            FaultClass::ProviderLimit | FaultClass::ProviderRateLimited => (Provider, Then::Pause),
+            FaultClass::ProviderOverloaded | FaultClass::ProviderIndeterminate => {
+                (Provider, Then::Redispatch)
+            }
+            FaultClass::ProviderAuth => (Provider, Then::Block),
             FaultClass::VerifyTimeout
             | FaultClass::Killed
             | FaultClass::SpawnFailed
+            | FaultClass::SessionGone
             | FaultClass::Unknown => (Infra, Then::Redispatch),
             FaultClass::WorktreeAcquireFailed
             | FaultClass::LaneRefused
@@ -175,6 +230,66 @@ impl FaultClass {
             FaultClass::Bug => (Bug, Then::Block),
         };
         Policy { scope, then }
+    }
+
+    /// Returns whether an agent may be given to its next runtime after it: what another runtime could do better at.
+    /// Never after a fault of the task's own, nor of the lane or the disk.
+    pub fn may_fall_back(self) -> bool {
+        match self {
+            FaultClass::RuntimeMissing
+            | FaultClass::ProviderLimit
+            | FaultClass::ProviderRateLimited
+            | FaultClass::ProviderOverloaded
+            | FaultClass::ProviderAuth
+            | FaultClass::ProviderIndeterminate
+            | FaultClass::Killed
+            | FaultClass::SpawnFailed
+            | FaultClass::Unknown => true,
+            FaultClass::NonzeroExit
+            | FaultClass::CommandNotFound
+            | FaultClass::VerifyNotRun
+            | FaultClass::Timeout
+            | FaultClass::ResultMismatch
+            | FaultClass::VerifyFailed
+            | FaultClass::VerifyTimeout
+            | FaultClass::OutputError
+            | FaultClass::Crashed
+            | FaultClass::WorktreeAcquireFailed
+            | FaultClass::LaneRefused
+            | FaultClass::LaneBranchGone
+            | FaultClass::OverlayFailed
+            | FaultClass::WorkspaceProvisionFailed
+            | FaultClass::LockfileOutOfSync
+            | FaultClass::DiskFull
+            | FaultClass::Interrupted
+            | FaultClass::AgentError
+            | FaultClass::BudgetExceeded
+            | FaultClass::RunBudgetSpent
+            | FaultClass::GateRejected
+            | FaultClass::SessionGone
+            | FaultClass::Bug => false,
+        }
+    }
+
+    /// Returns whether any agent would meet it with the same runtime, for a while.
+    pub fn is_of_runtime(self) -> bool {
+        matches!(
+            self,
+            FaultClass::RuntimeMissing
+                | FaultClass::ProviderLimit
+                | FaultClass::ProviderRateLimited
+                | FaultClass::ProviderAuth
+        )
+    }
+
+    /// Returns whether it is a provider's limit, which is over some time.
+    pub fn is_limit(self) -> bool {
+        matches!(self, FaultClass::ProviderLimit | FaultClass::ProviderRateLimited)
+    }
+
+    /// Returns whether it is a judgment on what a node did, which a feedback arc answers (DESIGN.md section 2).
+    pub fn is_judgment(self) -> bool {
+        matches!(self, FaultClass::NonzeroExit | FaultClass::ResultMismatch | FaultClass::VerifyFailed)
     }
 
     /// Returns the word for it in the journal and on screen.
@@ -200,6 +315,17 @@ impl FaultClass {
             FaultClass::DiskFull => "disk-full",
             FaultClass::Interrupted => "interrupted",
             FaultClass::Unknown => "unknown",
+            FaultClass::AgentError => "agent-error",
+            FaultClass::BudgetExceeded => "budget-exceeded",
+            FaultClass::RunBudgetSpent => "run-budget-spent",
+            FaultClass::GateRejected => "gate-rejected",
+            FaultClass::RuntimeMissing => "runtime-missing",
+            FaultClass::SessionGone => "session-gone",
+            FaultClass::ProviderLimit => "provider-limit",
+            FaultClass::ProviderRateLimited => "provider-rate-limited",
+            FaultClass::ProviderOverloaded => "provider-overloaded",
+            FaultClass::ProviderAuth => "provider-auth",
+            FaultClass::ProviderIndeterminate => "provider-indeterminate",
             FaultClass::Bug => "bug",
         }
     }
@@ -240,6 +366,12 @@ pub struct Exit {
     /// What of it could not be ended: `pid name`.
     #[serde(default)]
     pub survivors: Vec<String>,
+    /// What an agent told; `None` of any other node, and of one whose output could not be read.
+    #[serde(default)]
+    pub told: Option<Told>,
+    /// Whether the program itself was not there to be started.
+    #[serde(default)]
+    pub missing: bool,
 }
 
 /// What `verify` came to.
@@ -428,7 +560,7 @@ mod tests {
         for class in FaultClass::ALL {
             let policy = class.policy();
             assert_eq!(
-                matches!(policy.then, Then::Retry(_)),
+                matches!(policy.then, Then::Retry(_) | Then::Fail),
                 policy.scope == Scope::Task,
                 "{class:?} spends without being the task's own"
             );

@@ -5,20 +5,27 @@
 //! become true is a [`Fact`]; facts are the only way in which [`RunState`] changes, live and replayed.
 
 pub mod action;
+pub mod agents;
 pub mod amending;
+mod attempts;
 pub mod event;
 pub mod fact;
 pub mod fault;
+mod lane;
+mod live;
 mod names;
+mod node;
 mod opening;
 pub mod overlaying;
 mod preparing;
 pub mod ready;
 pub mod resolver;
+mod rounds;
 pub mod settling;
 mod spacing;
 pub mod state;
 pub mod step;
+mod words;
 
 #[cfg(test)]
 mod sim;

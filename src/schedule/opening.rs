@@ -23,6 +23,7 @@ impl Turn<'_> {
             pid: start.pid,
             build: start.build.clone(),
         })?;
+        self.decide_gates(&start.gates)?;
         let seen = |intent: &IntentId, act: OpenAct| {
             start.seen.iter().find(|(of, what, _)| of == intent && *what == act).map(|(_, _, seen)| seen)
         };

@@ -15,10 +15,16 @@ pub enum Next {
     Retry(u64),
     /// The same once more, free, after this many milliseconds.
     Redispatch(u64),
+    /// The same through the node's next runtime, free, after this many milliseconds.
+    Fallback(u64),
+    /// A round of the feedback arc that it judges: from the arc's beginning, with what was found.
+    Feedback,
     /// `failed`.
     Fail,
     /// `blocked`.
     Block,
+    /// The run is paused; free.
+    Pause,
     /// Left for the next leg.
     NextLeg,
 }
@@ -38,8 +44,9 @@ const REDISPATCH_BACKOFF: Duration = Duration::from_millis(500);
 /// Longest pause: a doubled `backoff` stops growing here.
 const BACKOFF_MAX: Duration = Duration::from_secs(3600);
 
-/// Returns what follows `fault`.
-pub fn resolve(fault: &Fault, retry: &Retry, spent: Spent) -> Next {
+/// Returns what follows `fault`. `has_fallback` says that the node has a further runtime to be given to.
+pub fn resolve(fault: &Fault, retry: &Retry, spent: Spent, has_fallback: bool) -> Next {
+    let falls_back = has_fallback && fault.class.may_fall_back();
     match fault.class.policy().then {
         Then::Retry(cause) => {
             let bought = retry.on.is_empty() || retry.on.contains(&cause);
@@ -52,7 +59,10 @@ pub fn resolve(fault: &Fault, retry: &Retry, spent: Spent) -> Next {
         Then::Redispatch if spent.redispatches < REDISPATCH_MAX => {
             Next::Redispatch(doubled(REDISPATCH_BACKOFF, spent.redispatches))
         }
+        Then::Redispatch | Then::Block | Then::Pause if falls_back => Next::Fallback(0),
         Then::Redispatch | Then::Block => Next::Block,
+        Then::Pause => Next::Pause,
+        Then::Fail => Next::Fail,
         Then::NextLeg => Next::NextLeg,
     }
 }
@@ -70,7 +80,7 @@ mod tests {
 
     #[track_caller]
     fn check(class: FaultClass, retry: &Retry, spent: Spent, expected: Next) {
-        assert_eq!(resolve(&Fault::new(class, ""), retry, spent), expected);
+        assert_eq!(resolve(&Fault::new(class, ""), retry, spent, false), expected);
     }
 
     #[test]
@@ -88,6 +98,26 @@ mod tests {
         let only = Retry { on: vec![RetryCause::Timeout], ..retry };
         check(FaultClass::NonzeroExit, &only, spent(0, 0), Next::Fail);
         check(FaultClass::Timeout, &only, spent(0, 0), Next::Retry(100));
+    }
+
+    #[test]
+    fn another_runtime_is_tried_after_faults_that_it_may_not_have() {
+        let retry = Retry { max: 1, on: vec![], backoff: Duration::ZERO };
+        let spent = |redispatches| Spent { retries: 0, redispatches };
+        for (class, spent, alone, with_another) in [
+            (FaultClass::ProviderLimit, spent(0), Next::Pause, Next::Fallback(0)),
+            (FaultClass::ProviderAuth, spent(0), Next::Block, Next::Fallback(0)),
+            (FaultClass::RuntimeMissing, spent(0), Next::Block, Next::Fallback(0)),
+            (FaultClass::ProviderOverloaded, spent(0), Next::Redispatch(500), Next::Redispatch(500)),
+            (FaultClass::ProviderOverloaded, spent(2), Next::Block, Next::Fallback(0)),
+            (FaultClass::NonzeroExit, spent(0), Next::Retry(0), Next::Retry(0)),
+            (FaultClass::DiskFull, spent(0), Next::Block, Next::Block),
+            (FaultClass::WorkspaceProvisionFailed, spent(0), Next::Block, Next::Block),
+        ] {
+            let fault = Fault::new(class, "");
+            assert_eq!(resolve(&fault, &retry, spent, false), alone, "{class:?}");
+            assert_eq!(resolve(&fault, &retry, spent, true), with_another, "{class:?}");
+        }
     }
 
     #[test]

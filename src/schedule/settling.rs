@@ -6,15 +6,17 @@
 
 use std::time::Duration;
 
-use super::action::Action;
+use super::action::{Action, Called};
+use super::agents::{evidence_of, judge, record_of};
 use super::event::{AcquiredLane, Timer};
 use super::fact::{EndState, Fact};
-use super::fault::{Exit, Fault, FaultClass, judge_exit};
-use super::resolver::{Next, resolve};
+use super::fault::{Exit, Fault, FaultClass};
+use super::resolver::Next;
 use super::state::{Flight, IllegalFact, RunState};
 use super::step::Turn;
 use crate::graph::Graph;
 use crate::ids::{IntentId, LaneIx, NodeIx};
+use crate::runtime::Told;
 
 /// An act that was announced, by what it is on. It outlives a crash of whoever began it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +84,7 @@ pub enum ProcessSeen {
     /// It ended, and its exit is on disk.
     Exited {
         /// How.
-        exit: Exit,
+        exit: Box<Exit>,
         /// Whether its lane is as it left it, or it has none: then its checks can be made now.
         in_place: bool,
     },
@@ -96,7 +98,10 @@ pub enum ProcessSeen {
         elapsed_ms: u64,
     },
     /// Nothing of it is there.
-    Gone,
+    Gone {
+        /// What an agent had told by then, whose process may have run: that may have cost something.
+        left: Option<Box<Told>>,
+    },
 }
 
 impl OpenAct {
@@ -363,6 +368,12 @@ impl Turn<'_> {
             Some(Seen::Process(ProcessSeen::Exited { exit, .. })) => {
                 self.settle_node(ix, &flight, Some(exit))
             }
+            Some(Seen::Process(ProcessSeen::Gone { left: Some(told) })) => {
+                // It counts as delivered, though nobody saw it run: what it was paid for is not forgotten.
+                let ended_by_us = true;
+                let exit = Exit { ended_by_us, told: Some((**told).clone()), ..Exit::default() };
+                self.settle_node(ix, &flight, Some(&exit))
+            }
             Some(_) | None => self.settle_node(ix, &flight, None),
         }
     }
@@ -370,7 +381,9 @@ impl Turn<'_> {
     /// Returns whether a process ended well by itself, and only its `verify` was not made.
     fn awaits_checks(&self, ix: NodeIx, exit: &Exit) -> bool {
         let check = &self.graph.node(ix).check;
-        check.verify.is_some() && !exit.ended_by_us && judge_exit(exit, check.exit_zero, false).is_none()
+        check.verify.is_some()
+            && !exit.ended_by_us
+            && judge(self.graph, ix, exit, None, self.flight(ix).and_then(|flight| flight.budget)).is_none()
     }
 
     /// Goes on with the checks of a node whose process is over: it is not started again, its act is minted anew.
@@ -383,6 +396,9 @@ impl Turn<'_> {
             reason: CHECKS.into(),
             lane: self.lane_of(ix),
             job: Some(flight.job.clone()),
+            runtime: flight.runtime.clone(),
+            session: flight.session.clone(),
+            budget_usd: flight.budget,
         })?;
         self.exited(ix, &intent, exit, &[])
     }
@@ -415,6 +431,9 @@ impl Turn<'_> {
             reason: ADOPTED.into(),
             lane: self.lane_of(ix),
             job: Some(flight.job.clone()),
+            runtime: flight.runtime.clone(),
+            session: flight.session.clone(),
+            budget_usd: flight.budget,
         })?;
         self.note(Fact::NodeStarted {
             node,
@@ -429,6 +448,7 @@ impl Turn<'_> {
             node: ix,
             attempt: flight.attempt,
             job: flight.job.clone(),
+            called: Called::of(flight.runtime.as_ref(), flight.session.as_ref()),
         });
         if let Some(timeout) = self.graph.node(ix).timeout {
             self.arm(Timer::Timeout(intent), timeout.saturating_sub(elapsed));
@@ -446,7 +466,7 @@ impl Turn<'_> {
         let judged = found.filter(|exit| !exit.ended_by_us);
         let (exit, fault) = match judged {
             Some(exit) => {
-                let own = judge_exit(exit, node.check.exit_zero, false);
+                let own = judge(self.graph, ix, exit, None, flight.budget);
                 // Its checks were not all made, so it has not passed.
                 let unchecked =
                     node.check.verify.as_ref().map(|_| interrupted("its leg ended before its `verify`"));
@@ -454,7 +474,11 @@ impl Turn<'_> {
             }
             None => (found.cloned().unwrap_or_default(), Some(interrupted("its leg ended before it did"))),
         };
-        let next = fault.as_ref().map(|fault| resolve(fault, &node.retry, self.state.node(ix).spent));
+        // A limit of before may be over by now: the leg that begins goes on.
+        let next = fault.as_ref().map(|fault| match self.next_after(ix, fault) {
+            Next::Pause => Next::NextLeg,
+            next => next,
+        });
         self.note(Fact::AttemptFinished {
             node: node.id.clone(),
             attempt: flight.attempt,
@@ -465,6 +489,8 @@ impl Turn<'_> {
             signal: exit.signal,
             leftovers: Vec::new(),
             delivered: flight.delivered || found.is_some_and(|exit| exit.not_started.is_none()),
+            agent: record_of(self.graph, ix, flight, &exit),
+            evidence: fault.is_none().then(|| evidence_of(self.graph, ix)),
         })?;
         // A pause of before is over by now.
         self.state.live.parked.remove(&ix);
@@ -472,7 +498,18 @@ impl Turn<'_> {
             (None, _) => self.finish(ix, EndState::Passed, None)?,
             (Some(fault), Some(Next::Fail)) => self.finish(ix, EndState::Failed, Some(fault))?,
             (Some(fault), Some(Next::Block)) => self.finish(ix, EndState::Blocked, Some(fault))?,
-            (Some(_), Some(Next::Retry(_) | Next::Redispatch(_) | Next::NextLeg) | None) => {}
+            (
+                Some(_),
+                Some(
+                    Next::Retry(_)
+                    | Next::Redispatch(_)
+                    | Next::Fallback(_)
+                    | Next::Feedback
+                    | Next::Pause
+                    | Next::NextLeg,
+                )
+                | None,
+            ) => {}
         }
         Ok(())
     }

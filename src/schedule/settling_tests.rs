@@ -40,6 +40,9 @@ fn requests(act: OpenAct) -> Vec<Fact> {
         reason: reason.clone(),
         lane: Some(lane.clone()),
         job: None,
+        runtime: None,
+        session: None,
+        budget_usd: None,
     };
     match act {
         OpenAct::Acquire(_) => vec![Fact::AcquireRequested { lane, intent, reason }],
@@ -74,7 +77,7 @@ fn settled_in(text: &str, act: OpenAct, seen: Option<Seen>) -> (Vec<Fact>, Vec<A
     let mut all: Vec<(IntentId, OpenAct, Seen)> =
         seen.into_iter().map(|seen| (intent.clone(), act, seen)).collect();
     if act == OpenAct::Kill(NODE) {
-        all.push((intent, OpenAct::Dispatch(NODE), Seen::Process(ProcessSeen::Gone)));
+        all.push((intent, OpenAct::Dispatch(NODE), Seen::Process(ProcessSeen::Gone { left: None })));
     }
     let start = LegStart {
         format: 1,
@@ -87,6 +90,7 @@ fn settled_in(text: &str, act: OpenAct, seen: Option<Seen>) -> (Vec<Fact>, Vec<A
         retry_failed: false,
         retry_blocked: false,
         unfit: Vec::new(),
+        gates: Vec::new(),
         learned: Vec::new(),
         seen: all,
         pid: 1,
@@ -198,14 +202,14 @@ fn a_kill_is_done_where_nothing_lives_and_is_told_where_something_does() {
 fn a_dispatched_node_is_settled_by_its_process() {
     let exit = |code| Exit { code: Some(code), ..Exit::default() };
     for (exit, end) in [(exit(0), EndState::Passed), (exit(3), EndState::Failed)] {
-        let seen = Seen::Process(ProcessSeen::Exited { exit, in_place: true });
+        let seen = Seen::Process(ProcessSeen::Exited { exit: Box::new(exit), in_place: true });
         let (_, _, state) = settled(OpenAct::Dispatch(NODE), Some(seen));
         assert_eq!(state.end_of(NODE), Some(end));
     }
     let ended_by_us = Exit { ended_by_us: true, ..exit(0) };
     let (_, _, state) = settled(
         OpenAct::Dispatch(NODE),
-        Some(Seen::Process(ProcessSeen::Exited { exit: ended_by_us, in_place: true })),
+        Some(Seen::Process(ProcessSeen::Exited { exit: Box::new(ended_by_us), in_place: true })),
     );
     assert_eq!(state.end_of(NODE), None);
 }
@@ -216,7 +220,7 @@ fn checks_that_a_kill_cut_short_are_made_without_the_node() {
         - {id: b, run: x, depends_on: [a]}\n";
     let seen = |in_place, code| {
         let exit = Exit { code: Some(code), ..Exit::default() };
-        Some(Seen::Process(ProcessSeen::Exited { exit, in_place }))
+        Some(Seen::Process(ProcessSeen::Exited { exit: Box::new(exit), in_place }))
     };
     let (facts, actions, state) = settled_in(text, OpenAct::Dispatch(NODE), seen(true, 0));
     let Fact::DispatchRequested { reason, job: Some(job), attempt: 1, .. } = &facts[0] else {

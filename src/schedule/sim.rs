@@ -5,12 +5,11 @@
 //! are checked against the world's own books, which know nothing of how `step` decides.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use super::event::{AcquiredLane, Event, LegStart, ProvisionFailure, Provisioned, Timer};
+use super::event::{AcquiredLane, Event, Gate, LegStart, ProvisionFailure, Provisioned, Timer};
 use super::fact::{Cleanup, EndState, Fact, StopReason};
 use super::fault::{Exit, Fault, FaultClass, Scope, VerifyOutcome};
 use super::resolver::Next;
@@ -18,117 +17,15 @@ use super::settling::{LaneSeen, OpenAct, ProcessSeen, Seen};
 use super::state::{Act, Names, NodePhase, RunState};
 use super::{Action, step};
 use crate::graph::Graph;
-use crate::graph::model::{
-    Access, CleanupPolicy, Dependency, GraphParts, Lane, Node, NodeKind, On, OnFail, Overlay, Provision,
-    ProvisionRetry, ProvisionWhen, Retry, SuccessCheck, Template, Verify,
-};
+use crate::graph::model::{Access, On, ProvisionWhen};
 use crate::ids::{CommitId, Generation, IntentId, LaneIx, LaneName, Leg, NodeId, NodeIx};
+use crate::money::Usd;
+use crate::runtime::{LimitKind, ReplySeen, Sign, Told};
 
-/// SplitMix64; a seed is a schedule.
-struct Dice(u64);
+#[path = "sim_graph.rs"]
+mod sim_graph;
 
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.roll() % bound.max(1) as u64) as usize
-    }
-
-    fn percent(&mut self, chance: usize) -> bool {
-        self.below(100) < chance
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
-
-fn node(id: usize) -> Node {
-    Node {
-        id: NodeId::from(format!("n{id}")),
-        kind: NodeKind::Command { run: Template::literal("true") },
-        line: 0,
-        description: None,
-        depends_on: Vec::new(),
-        lane: None,
-        access: Access::Write,
-        cwd: None,
-        env: IndexMap::new(),
-        timeout: None,
-        check: SuccessCheck::default(),
-        retry: Retry::default(),
-        grace: Duration::from_secs(10),
-        output_max: 1 << 30,
-    }
-}
-
-fn graph(dice: &mut Dice) -> Graph {
-    let lanes = dice.below(4);
-    let count = 1 + dice.below(12);
-    let mut nodes = Vec::new();
-    for at in 0..count {
-        let mut node = node(at);
-        for before in 0..at {
-            if dice.percent(25) {
-                let on = dice.pick(&[On::Passed, On::Passed, On::Passed, On::Finished, On::Failed]);
-                node.depends_on.push(Dependency { node: NodeIx(before as u32), on });
-            }
-        }
-        if lanes > 0 && dice.percent(70) {
-            node.lane = Some(LaneIx(dice.below(lanes) as u32));
-            node.access = dice.pick(&[Access::Write, Access::Write, Access::Read]);
-        }
-        node.retry = Retry { max: dice.below(3) as u32, on: Vec::new(), backoff: Duration::ZERO };
-        node.timeout = dice.percent(20).then_some(Duration::from_secs(1));
-        if dice.percent(25) {
-            node.check.verify = Some(Verify {
-                command: Template::literal("true"),
-                cwd: None,
-                timeout: Duration::from_secs(1),
-                expect_exit: 0,
-                output_matches: None,
-            });
-        }
-        nodes.push(node);
-    }
-    let max_parallel = dice.percent(30).then(|| NonZeroU32::new(1 + dice.below(2) as u32).unwrap());
-    let retry = dice.pick(&[ProvisionRetry::Transient, ProvisionRetry::Always, ProvisionRetry::Never]);
-    let parts = GraphParts {
-        name: "sim".into(),
-        inputs: IndexMap::new(),
-        env: IndexMap::new(),
-        shell: vec!["sh".into(), "-c".into()],
-        concurrency: None,
-        on_fail: dice.pick(&[OnFail::Halt, OnFail::Continue]),
-        base: None,
-        provision: Provision { max_parallel, retry, ..Provision::default() },
-        overlay: Overlay::default(),
-        cleanup: CleanupPolicy::Safe,
-        pass_env: Vec::new(),
-        identity: None,
-        lanes: (0..lanes)
-            .map(|at| Lane {
-                name: LaneName::from(format!("l{at}")),
-                base: None,
-                provision: None,
-                overlay: dice
-                    .percent(40)
-                    .then(|| Overlay { paths: vec![".env".into()], include_file: false }),
-                cleanup: None,
-            })
-            .collect(),
-        nodes,
-        feedback: Vec::new(),
-        later: Vec::new(),
-    };
-    Graph::new(parts).unwrap()
-}
+use sim_graph::{Dice, graph};
 
 /// What the world still owes an answer to.
 #[derive(Clone, Debug)]
@@ -159,6 +56,11 @@ thread_local! {
 /// Returns what is taken out now.
 pub(super) fn mutant() -> Option<Mutant> {
     MUTANT.get()
+}
+
+/// What an agent tells that did well.
+fn good() -> Told {
+    Told { reply: ReplySeen::Good, ..Told::default() }
 }
 
 /// What an early verdict came to.
@@ -230,6 +132,18 @@ struct World {
     over: BTreeMap<NodeIx, EndState>,
     last_end: BTreeMap<NodeIx, EndState>,
     passed: BTreeSet<NodeIx>,
+    /// Nodes that ended in this round of their arc.
+    round_over: BTreeMap<NodeIx, EndState>,
+    /// Rounds since budgets were new.
+    rounds: BTreeMap<NodeIx, u32>,
+    /// What a person said of gates.
+    decided: BTreeMap<NodeIx, bool>,
+    /// Whether a limit was come upon in this leg.
+    limited: bool,
+    /// What agents told that they cost, as far as it was written down.
+    spent: Usd,
+    /// Acts whose cost was written down.
+    paid_for: BTreeSet<IntentId>,
     paid: BTreeMap<NodeIx, u32>,
     delivered: BTreeMap<NodeIx, u32>,
     early_open: bool,
@@ -265,6 +179,12 @@ impl World {
             over: BTreeMap::new(),
             last_end: BTreeMap::new(),
             passed: BTreeSet::new(),
+            round_over: BTreeMap::new(),
+            rounds: BTreeMap::new(),
+            decided: BTreeMap::new(),
+            limited: false,
+            spent: Usd::default(),
+            paid_for: BTreeSet::new(),
             paid: BTreeMap::new(),
             delivered: BTreeMap::new(),
             early_open: false,
@@ -315,12 +235,25 @@ impl World {
                 self.overlaid_lanes.clear();
                 self.made_lanes.clear();
                 self.standing.clear();
+                self.limited = false;
+                if *retry_failed || *retry_blocked {
+                    // What was skipped is judged anew.
+                    self.round_over.retain(|_, end| *end != EndState::Skipped);
+                }
+                if *retry_failed {
+                    let ends = &self.last_end;
+                    let failed = |ix: &NodeIx| ends.get(ix) == Some(&EndState::Failed);
+                    self.rounds.retain(|ix, _| !failed(ix));
+                    self.decided.retain(|ix, _| !failed(ix));
+                }
                 let ends = &self.last_end;
                 self.paid.retain(|ix, _| match ends.get(ix) {
                     Some(EndState::Failed) => !*retry_failed,
                     Some(EndState::Blocked) => !*retry_blocked,
                     _ => true,
                 });
+                // What is opened has not ended any more.
+                self.last_end.retain(|_, end| !(*retry_failed && *end == EndState::Failed));
             }
             Fact::AcquireRequested { intent, lane, .. } => {
                 let lane = self.lane_of(lane);
@@ -419,8 +352,14 @@ impl World {
                 let delivered = self.delivered.entry(ix).or_default();
                 *delivered = (*delivered).max(*attempt);
             }
-            Fact::AttemptFinished { node, attempt, intent, fault, next, delivered, exit_code, .. } => {
+            Fact::AttemptFinished {
+                node, attempt, intent, fault, next, delivered, exit_code, agent, ..
+            } => {
                 let ix = self.names.node(node).unwrap();
+                if let Some(agent) = agent {
+                    assert!(self.paid_for.insert(intent.clone()), "{intent} is paid for twice");
+                    self.spent = self.spent.plus(agent.cost_usd.unwrap_or_default());
+                }
                 self.inside.remove(intent);
                 self.waiting.remove(&ix);
                 let was_done =
@@ -433,6 +372,18 @@ impl World {
                 if *delivered {
                     let seen = self.delivered.entry(ix).or_default();
                     *seen = (*seen).max(*attempt);
+                }
+                if *next == Some(Next::Pause) {
+                    // For a limit of its own, or of a runtime of its before the one that was of no use.
+                    let had_limit = self.graph.agent(ix).is_some_and(|agent| {
+                        agent.runtimes.iter().any(|name| self.state.limits.contains_key(name))
+                    });
+                    let scope = fault.as_ref().unwrap().scope;
+                    assert!(scope == Scope::Provider || had_limit, "{node} pauses for {fault:?}");
+                    self.limited = true;
+                }
+                if *next == Some(Next::Feedback) {
+                    self.book_round(ix, fault.as_ref().unwrap());
                 }
                 if let Some(Next::Retry(_)) = next {
                     let paid = self.paid.entry(ix).or_default();
@@ -450,8 +401,20 @@ impl World {
                 self.last_end.insert(ix, *state);
                 assert_eq!(self.over.insert(ix, *state), None, "{node} ended twice in a leg");
                 assert_eq!(*attempts, self.delivered.get(&ix).copied().unwrap_or(0), "attempts of {node}");
+                self.round_over.remove(&ix);
+                // What only a no at a gate starts was not needed if all went well.
+                self.early_open &= !(self.graph.is_gate(ix) && *state == EndState::Failed);
                 match state {
-                    EndState::Passed => assert!(self.passed.insert(ix), "{node} passed twice"),
+                    EndState::Passed => {
+                        assert!(self.passed.insert(ix), "{node} passed twice");
+                        let said = self.decided.get(&ix) == Some(&true);
+                        assert!(said || !self.graph.is_gate(ix), "{node} passed without a person's yes");
+                    }
+                    EndState::Paused => {
+                        let scope = fault.as_ref().map(|fault| fault.scope);
+                        let expected = if self.graph.is_gate(ix) { None } else { Some(Scope::Provider) };
+                        assert_eq!(scope, expected, "{node} is paused");
+                    }
                     EndState::Failed => {
                         assert_eq!(fault.as_ref().unwrap().scope, Scope::Task, "{node} blamed for {fault:?}");
                     }
@@ -464,6 +427,15 @@ impl World {
                     }
                     EndState::Waiting | EndState::Skipped | EndState::Cancelled | EndState::Interrupted => {}
                 }
+            }
+            Fact::RoundFinished { node, judge, state, .. } => {
+                let (ix, judge) = (self.names.node(node).unwrap(), self.names.node(judge).unwrap());
+                assert!(self.graph.body(judge).contains(&ix) && ix != judge);
+                assert!(!self.over.contains_key(&ix), "{node} is over for the leg, and ends a round");
+                assert_eq!(self.round_over.insert(ix, *state), None, "{node} ended twice in a round");
+            }
+            Fact::GateDecided { node, approved, .. } => {
+                self.decided.insert(self.names.node(node).unwrap(), *approved);
             }
             Fact::NodeSkipped { node, because } => {
                 let ix = self.names.node(node).unwrap();
@@ -490,12 +462,33 @@ impl World {
 
     /// How a node ended in this leg or, where it was not opened again, in an earlier one.
     fn ended(&self, ix: NodeIx) -> Option<EndState> {
-        self.over.get(&ix).copied().or_else(|| self.state.end_of(ix))
+        let over = self.over.get(&ix).or_else(|| self.round_over.get(&ix)).copied();
+        over.or_else(|| self.state.end_of(ix))
+    }
+
+    /// A judgment sends an arc back: all of its body runs again, with new retries.
+    fn book_round(&mut self, judge: NodeIx, fault: &Fault) {
+        let arc = self.graph.arc_at(judge).expect("only who judges an arc sends it back");
+        assert!(fault.class.is_judgment(), "{fault:?} sends an arc back");
+        let rounds = self.rounds.entry(judge).or_default();
+        *rounds += 1;
+        assert!(*rounds <= arc.max, "more rounds than {}", arc.max);
+        for ix in self.graph.body(judge) {
+            self.passed.remove(ix);
+            self.round_over.remove(ix);
+            self.paid.remove(ix);
+            self.last_end.remove(ix);
+            // What ended for the leg is over: nothing of it may run again in the same leg.
+            assert!(!self.over.contains_key(ix), "{ix:?} is over for the leg, and runs again");
+        }
     }
 
     fn book_dispatch(&mut self, node: &NodeId, attempt: u32, intent: &IntentId, is_taken_over: bool) {
         let ix = self.names.node(node).unwrap();
         assert!(!self.passed.contains(&ix), "{node} passed and runs again");
+        assert!(!self.round_over.contains_key(&ix), "{node} ended in this round and runs again");
+        assert!(is_taken_over || !self.limited, "{node} is started at a provider's limit");
+        assert!(!self.graph.is_gate(ix), "{node} is a gate");
         assert!(is_taken_over || !self.living.contains_key(&ix), "{node} is started while it lives");
         if is_taken_over {
             // Nothing of it is begun.
@@ -543,7 +536,15 @@ impl World {
             Action::Acquire { intent, .. } => self.owed.push(Owed::Acquire(intent)),
             Action::Overlay { intent, .. } => self.owed.push(Owed::Overlay(intent)),
             Action::Provision { intent, .. } => self.owed.push(Owed::Provision(intent)),
-            Action::Dispatch { intent, node, .. } => self.owed.push(Owed::Dispatch(intent, node)),
+            Action::Dispatch { intent, node, brief, .. } => {
+                if let (Some(_), Some(budget)) = (self.graph.agent(node), self.graph.parts().budget) {
+                    let reserved = self.state.reserved();
+                    let is_alone = reserved == brief.budget.unwrap_or_default();
+                    let all = self.spent.plus(reserved);
+                    assert!(all <= budget || is_alone, "{all} of {budget}");
+                }
+                self.owed.push(Owed::Dispatch(intent, node));
+            }
             Action::Verify { intent, .. } => self.owed.push(Owed::Verify(intent)),
             Action::End { intent, .. } => {
                 self.ended_acts.insert(intent);
@@ -626,7 +627,11 @@ impl World {
             }
             Owed::Exit(intent) => {
                 let ended_by_us = self.ended_acts.contains(&intent) && self.dice.percent(80);
-                let exit = if ended_by_us {
+                let node = self.inside[&intent];
+                let is_agent = self.graph.agent(node).is_some();
+                let exit = if is_agent && !ended_by_us {
+                    self.agent_exit(trouble)
+                } else if ended_by_us {
                     Exit { signal: Some(15), ended_by_us, ..Exit::default() }
                 } else if trouble {
                     match self.dice.below(4) {
@@ -673,13 +678,33 @@ impl World {
         self.feed(event);
     }
 
+    /// How an agent ended by itself.
+    fn agent_exit(&mut self, trouble: bool) -> Exit {
+        let said = |sign: Option<Sign>| Told { reply: ReplySeen::SaidError, sign, ..Told::default() };
+        let limit = |kind| Some(Sign::Limit { kind, resets_at: None });
+        let told = match (trouble, self.dice.below(8)) {
+            (true, 0) => said(limit(LimitKind::Session)),
+            (true, 1) => said(limit(LimitKind::Rate)),
+            (true, 2) => said(Some(Sign::Overloaded)),
+            (true, 3) => said(Some(Sign::LoginExpired)),
+            (true, 4) => said(None),
+            (true, 5) => Told { reply: ReplySeen::Unreadable, ..Told::default() },
+            (true, _) | (false, _) => good(),
+        };
+        let cost = self.dice.percent(80).then(|| Usd::from_micros(10_000 * self.dice.below(25) as u64));
+        let told = Told { cost, ..told };
+        let code = Some(i32::from(trouble && told.reply == ReplySeen::Good));
+        Exit { code, told: Some(told), ..Exit::default() }
+    }
+
     /// The leg dies; some of what it did leaves an exit on disk, some answers come too late.
     fn crash(&mut self) -> Vec<(IntentId, Exit)> {
         let mut exits = Vec::new();
         for owed in std::mem::take(&mut self.owed) {
             match owed {
                 Owed::Exit(intent) => {
-                    let exit = Exit { code: Some(self.dice.below(2) as i32), ..Exit::default() };
+                    let told = Some(good());
+                    let exit = Exit { code: Some(self.dice.below(2) as i32), told, ..Exit::default() };
                     let event =
                         Event::Exited { intent: intent.clone(), exit: exit.clone(), leftovers: Vec::new() };
                     self.stragglers.push(event);
@@ -759,12 +784,20 @@ impl World {
         if self.living.contains_key(&node) && mutant() != Some(Mutant::Guess) {
             return ProcessSeen::Living { pid: 1, start_time: 1, elapsed_ms: 0 };
         }
-        let NodePhase::InFlight(flight) = &self.state.node(node).phase else { return ProcessSeen::Gone };
+        let NodePhase::InFlight(flight) = &self.state.node(node).phase else {
+            return ProcessSeen::Gone { left: None };
+        };
         match exits.iter().find(|(job, _)| *job == flight.job) {
-            Some((_, exit)) => {
-                ProcessSeen::Exited { exit: exit.clone(), in_place: !flight.attempt.is_multiple_of(2) }
+            Some((_, exit)) => ProcessSeen::Exited {
+                exit: Box::new(exit.clone()),
+                in_place: !flight.attempt.is_multiple_of(2),
+            },
+            // Of every other agent, what it had told by then is there.
+            None if self.graph.agent(node).is_some() && flight.attempt.is_multiple_of(2) => {
+                let told = Told { cost: Some(Usd::from_micros(70_000)), ..good() };
+                ProcessSeen::Gone { left: Some(Box::new(told)) }
             }
-            None => ProcessSeen::Gone,
+            None => ProcessSeen::Gone { left: None },
         }
     }
 
@@ -782,6 +815,18 @@ impl World {
             true => self.graph.lane_ixs().take(1).map(|lane| (lane, unfit())).collect(),
             false => Vec::new(),
         };
+        let retry_failed = again && self.dice.percent(50);
+        let gates: Vec<NodeIx> = self.graph.node_ixs().filter(|ix| self.graph.is_gate(*ix)).collect();
+        let gates = gates.into_iter().filter_map(|node| {
+            let is_open = match self.state.end_of(node) {
+                Some(EndState::Passed) => false,
+                Some(EndState::Failed) => retry_failed,
+                _ => true,
+            };
+            let approved = self.dice.percent(70);
+            (is_open && self.dice.percent(40)).then_some(Gate { node, approved, note: None })
+        });
+        let gates = gates.collect();
         let start = LegStart {
             format: 1,
             leg: Leg(self.state.leg.0 + 1),
@@ -790,7 +835,8 @@ impl World {
             on_fail: self.graph.parts().on_fail,
             provision_when: when,
             lanes_that_fit,
-            retry_failed: again && self.dice.percent(50),
+            retry_failed,
+            gates,
             retry_blocked: again,
             unfit,
             learned: Vec::new(),
@@ -817,6 +863,7 @@ impl World {
         for turn in 0..2000 {
             if self.settled {
                 assert_eq!(self.state.live.acts.len(), 0);
+                assert_eq!(self.state.cost.known, self.spent, "what was spent");
                 assert!(self.state.open.is_empty(), "settled with {:?} open", self.state.open);
                 for ix in self.graph.node_ixs() {
                     assert!(self.state.end_of(ix).is_some(), "{} has no ending", self.graph.node(ix).id);
@@ -836,6 +883,10 @@ impl World {
                 self.feed(Event::StopRequested(reason));
                 continue;
             }
+            if self.dice.percent(3) {
+                self.silence();
+                continue;
+            }
             if !self.stragglers.is_empty() && self.dice.percent(20) {
                 let at = self.dice.below(self.stragglers.len());
                 let late = self.stragglers.swap_remove(at);
@@ -847,6 +898,15 @@ impl World {
             self.answer();
         }
         panic!("the leg does not end");
+    }
+
+    /// An agent in flight has been silent for a while.
+    fn silence(&mut self) {
+        let agents = self.inside.iter().filter(|(_, ix)| self.graph.agent(**ix).is_some());
+        let Some(intent) = agents.map(|(intent, _)| intent.clone()).next() else { return };
+        let seen = vec![Duration::from_secs(60); self.dice.below(5)];
+        let lasted = Duration::from_secs(300 * self.dice.below(4) as u64);
+        self.feed(Event::Silent { intent, lasted, seen });
     }
 
     fn dice_stop(&mut self) -> StopReason {

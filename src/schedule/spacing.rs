@@ -6,7 +6,7 @@ use super::fact::{Cleanup, EndState, Fact};
 use super::ready::lanes_needed;
 use super::state::{Act, IllegalFact, LanePhase, NodePhase};
 use super::step::{IllegalEvent, Turn};
-use crate::ids::{IntentId, LaneIx};
+use crate::ids::{IntentId, LaneIx, NodeIx};
 
 /// Why a lane is judged before its leg ends.
 pub(super) const SPACE: &str = "space";
@@ -17,7 +17,9 @@ impl Turn<'_> {
         let Some(fit) = self.state.live.fit else { return true };
         let stands = |lane: &LaneIx| {
             let record = self.state.lane(*lane);
-            let is_gone = record.cleanup.as_ref().is_some_and(|cleanup| cleanup.tree == "removed");
+            let is_gone = record.cleanup.as_ref().is_some_and(|cleanup| cleanup.tree == "removed")
+                // An acquire that failed since may have left something.
+                && !record.acquire_open;
             match record.phase {
                 LanePhase::Pending => false,
                 // What became of it in an earlier leg says nothing about this one.
@@ -74,14 +76,19 @@ impl Turn<'_> {
             return false;
         }
         self.graph.node_ixs().all(|ix| match (&self.state.node(ix).phase, self.graph.node(ix).lane) {
-            (NodePhase::Over(end), Some(of)) if of == lane => {
+            (NodePhase::Over(end), Some(of)) if of == lane && !self.may_come_again(ix) => {
                 matches!(end, EndState::Passed | EndState::Failed | EndState::Skipped | EndState::Blocked)
             }
-            (NodePhase::Over(_), _) => true,
-            (NodePhase::Waiting | NodePhase::InFlight(_), of) => {
+            (NodePhase::Over(_), _) if !self.may_come_again(ix) => true,
+            (NodePhase::Waiting | NodePhase::InFlight(_) | NodePhase::Over(_), of) => {
                 of != Some(lane) && !self.graph.lanes_before(ix).any(|before| before == lane)
             }
         })
+    }
+
+    /// Returns whether a node that is over may run in a further round of its arc.
+    fn may_come_again(&self, ix: NodeIx) -> bool {
+        self.graph.arc_of(ix).is_some_and(|arc| self.state.end_of(arc.node).is_none())
     }
 
     /// A lane got its verdict early.

@@ -3,15 +3,21 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fact::{Because, Cleanup, EndReason, EndState, Fact, RunStatus, StopReason};
-use super::fault::{Exit, Fault, FaultClass};
+use jiff::Timestamp;
+
+use super::fact::{Because, EndState, Evidence, Fact, RunStatus, StopReason};
+use super::fault::{Fault, FaultClass};
+pub use super::lane::{LanePhase, LaneRecord, MadeLane};
+pub use super::live::{Act, Live};
 pub use super::names::Names;
-use super::resolver::{Next, Spent};
+pub use super::node::{Cost, Decided, Flight, Judged, NodePhase, NodeRecord};
+use super::resolver::Next;
 use super::settling::{FOUND, OpenAct};
 use super::spacing::SPACE;
 use crate::graph::Graph;
 use crate::graph::model::{On, OnFail, ProvisionWhen};
-use crate::ids::{CommitId, Generation, IntentId, LaneIx, Leg, NodeId, NodeIx};
+use crate::ids::{Generation, IntentId, LaneIx, Leg, NodeId, NodeIx};
+use crate::money::Usd;
 
 /// Where a run stands.
 ///
@@ -37,6 +43,16 @@ pub struct RunState {
     pub halted: bool,
     /// Why the leg was asked to stop.
     pub stop: Option<StopReason>,
+    /// The provider's limit for which nothing more begins in this leg.
+    pub limited: Option<Limited>,
+    /// Nodes that are over for this round of their arc, and for their leg once the arc is.
+    pub unsettled: BTreeSet<NodeIx>,
+    /// What agents have cost so far, those of nodes that an amendment took away among them.
+    pub cost: Cost,
+    /// Runtimes that were of no use in this leg: agents that have another begin with that.
+    pub avoided: BTreeSet<String>,
+    /// The limits among the reasons for that.
+    pub limits: BTreeMap<String, Fault>,
     /// How the last leg ended; `None` while one lives, or where it was killed.
     pub finished: Option<RunStatus>,
     /// Number of the next act of this generation.
@@ -47,162 +63,15 @@ pub struct RunState {
     pub live: Live,
 }
 
-/// What only the living leg knows; equal to any other, so that replay can be compared with it.
-#[derive(Clone, Debug, Default)]
-pub struct Live {
-    /// Nodes whose dependencies are satisfied, in the order of launch.
-    pub ready: BTreeSet<(Reverse<u32>, NodeIx)>,
-    /// Nodes in a pause between attempts.
-    pub parked: BTreeSet<NodeIx>,
-    /// Unsatisfied dependencies, one number a node.
-    pub unmet: Vec<u32>,
-    /// Acts in progress and what they act on.
-    pub acts: BTreeMap<IntentId, Act>,
-    /// Lanes to prepare before the first node.
-    pub early: Vec<LaneIx>,
-    /// How many lanes fit on the disk at once, where not all do that are needed.
-    pub fit: Option<usize>,
-    /// Nodes in flight whose lane has to be installed anew before their `verify`, once its other users are gone.
-    pub stale: BTreeSet<NodeIx>,
-    /// Exits that were seen while something else had to come first, each with what was left running.
-    pub exits: BTreeMap<IntentId, (Exit, Vec<String>)>,
-}
-
-impl PartialEq for Live {
-    fn eq(&self, _: &Live) -> bool {
-        true
-    }
-}
-
-/// What an act in progress acts on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// The making of a lane.
-    Acquire(LaneIx),
-    /// The copying of local files into a lane.
-    Overlay(LaneIx),
-    /// The provisioning of a lane, with a slot of its own.
-    Provision(LaneIx),
-    /// The provisioning of a lane in the slot of a node that waits for it before its `verify`.
-    ProvisionFor(LaneIx, NodeIx),
-    /// A node, from its dispatch to the end of its checks.
-    Node(NodeIx),
-    /// The early verdict of a lane.
-    Sweep(LaneIx),
-}
-
-/// A node's history and standing.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NodeRecord {
-    /// Where it stands.
-    pub phase: NodePhase,
-    /// Attempts delivered, over all legs.
-    pub attempts: u32,
-    /// What it used up since it was last opened.
-    pub spent: Spent,
-    /// Why it did not pass, as far as known.
-    pub fault: Option<Fault>,
-    /// The failed node that it needed.
-    pub because: Option<Because>,
-}
-
-/// Where a node stands.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum NodePhase {
-    /// Not begun: waits for others, a slot, its lane, or the end of a pause.
-    #[default]
-    Waiting,
-    /// From dispatch to the end of its checks; it keeps its slot and its lane.
-    InFlight(Flight),
-    /// Over for this leg.
-    Over(EndState),
-}
-
-/// A node in flight.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Flight {
-    /// The act.
-    pub intent: IntentId,
-    /// The act by which its process was started: this one, or that of an earlier leg. Its job is named after it.
-    pub job: IntentId,
-    /// Its attempt, from 1.
-    pub attempt: u32,
-    /// Whether its process was seen to run.
-    pub delivered: bool,
-    /// Why its processes are being ended.
-    pub ending: Option<EndReason>,
-}
-
-/// A lane's history and standing.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LaneRecord {
-    /// Where it stands in this leg.
-    pub phase: LanePhase,
-    /// What is known of its worktree, once there was one.
-    pub made: Option<MadeLane>,
-    /// Whether this run made its branch.
-    pub branch_made: bool,
-    /// Whether an earlier acquire began that has no receipt: it may have made anything.
-    pub acquire_open: bool,
-    /// Whether an earlier leg kept its branch.
-    pub branch_kept: bool,
-    /// Whether it has its local files, in this leg.
-    pub overlaid: bool,
-    /// Provisioning tries so far; names logs.
-    pub tries: u32,
-    /// Provisioning failures in a row.
-    pub failures: u32,
-    /// How often it was found stale since a node last did anything in it.
-    pub renewals: u32,
-    /// The hash of its receipt.
-    pub receipt: Option<String>,
-    /// The node that wrote in it last.
-    pub last_writer: Option<NodeIx>,
-    /// The node that left manifest and lockfile at odds.
-    pub out_of_sync: Option<NodeIx>,
-    /// Whether the next acquire sets a tree of before aside.
-    pub fresh: bool,
-    /// The node that writes in it.
-    pub writer: Option<NodeIx>,
-    /// How many nodes read in it.
-    pub readers: u32,
-    /// What the last cleanup did.
-    pub cleanup: Option<Cleanup>,
-    /// Trees of before that were set aside whole, oldest first.
-    pub set_aside: Vec<std::path::PathBuf>,
-}
-
-/// What is known of a lane's worktree.
+/// A provider's limit that an agent came upon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MadeLane {
-    /// Its root.
-    pub path: std::path::PathBuf,
-    /// Its branch.
-    pub branch: String,
-    /// The commit it began at.
-    pub base: CommitId,
-    /// The lane's own git folder.
-    pub git_dir: std::path::PathBuf,
-}
-
-/// Where a lane stands in a leg. The world as seen is `worktree::LaneState`.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum LanePhase {
-    /// Not asked for yet.
-    #[default]
-    Pending,
-    /// Being made.
-    Acquiring(IntentId),
-    /// Made, not provisioned, or no more.
-    Bare,
-    /// Getting its local files.
-    Overlaying(IntentId),
-    /// Being provisioned.
-    Provisioning(IntentId),
-    /// Fit to work in.
-    Ready,
-    /// Not usable in this leg.
-    Broken(Fault),
+pub struct Limited {
+    /// The runtime that told of it.
+    pub runtime: String,
+    /// What it is, for people.
+    pub detail: String,
+    /// When it is over, where that is known.
+    pub resets_at: Option<Timestamp>,
 }
 
 /// A fact that does not fit the run it claims to be of.
@@ -229,6 +98,11 @@ impl RunState {
             provision_when: ProvisionWhen::default(),
             halted: false,
             stop: None,
+            limited: None,
+            unsettled: BTreeSet::new(),
+            cost: Cost::default(),
+            avoided: BTreeSet::new(),
+            limits: BTreeMap::new(),
             finished: None,
             next_intent: 1,
             open: BTreeSet::new(),
@@ -282,6 +156,9 @@ impl RunState {
                 self.provision_when = *provision_when;
                 self.halted = false;
                 self.stop = None;
+                self.limited = None;
+                self.avoided.clear();
+                self.limits.clear();
                 self.finished = None;
                 self.live = Live::default();
                 self.reopen(graph, *retry_failed, *retry_blocked);
@@ -407,7 +284,7 @@ impl RunState {
                 record.failures = 0;
                 record.renewals += 1;
             }
-            Fact::DispatchRequested { node, attempt, intent, job, .. } => {
+            Fact::DispatchRequested { node, attempt, intent, job, runtime, session, budget_usd, .. } => {
                 let node = names.node(node)?;
                 self.minted(intent);
                 if let NodePhase::InFlight(before) = &self.nodes[node.at()].phase {
@@ -420,6 +297,9 @@ impl RunState {
                     // What is taken over was seen to run.
                     delivered: job.is_some(),
                     ending: None,
+                    runtime: runtime.clone(),
+                    session: session.clone(),
+                    budget: *budget_usd,
                 });
                 if job.is_some() {
                     let record = &mut self.nodes[node.at()];
@@ -457,32 +337,59 @@ impl RunState {
                     flight.delivered = true;
                 }
             }
-            Fact::AttemptFinished { node, attempt, intent, fault, next, delivered, .. } => {
+            Fact::AttemptFinished {
+                node, attempt, intent, fault, next, delivered, agent, evidence, ..
+            } => {
                 let node = names.node(node)?;
+                let runtime = match &self.nodes[node.at()].phase {
+                    NodePhase::InFlight(flight) => flight.runtime.clone(),
+                    NodePhase::Waiting | NodePhase::Over(_) => None,
+                };
                 self.land(graph, node, intent);
+                self.count(fact);
+                if let (Some(Next::Fallback(_)), Some(runtime)) = (next, &runtime) {
+                    self.fell_back(graph, node, runtime, fault.as_ref());
+                }
                 let record = &mut self.nodes[node.at()];
                 if *delivered {
                     record.attempts = record.attempts.max(*attempt);
                 }
-                record.fault = fault.clone();
-                record.phase = NodePhase::Waiting;
+                record.ended(*attempt, fault.as_ref(), *next, agent.as_ref());
+                record.evidence = *evidence;
                 match next {
-                    Some(Next::Retry(_)) => record.spent.retries += 1,
-                    Some(Next::Redispatch(_)) => record.spent.redispatches += 1,
+                    Some(Next::Retry(_) | Next::Redispatch(_) | Next::Fallback(_)) => {
+                        self.live.parked.insert(node);
+                    }
+                    Some(Next::Feedback) => self.next_round(graph, node),
+                    Some(Next::Pause) => self.limited_by(graph, node, fault.as_ref(), runtime.as_deref()),
                     Some(Next::Fail | Next::Block | Next::NextLeg) | None => {}
                 }
-                if matches!(next, Some(Next::Retry(_) | Next::Redispatch(_))) {
-                    self.live.parked.insert(node);
-                }
+            }
+            Fact::RoundFinished { node, state, .. } => {
+                let ix = names.node(node)?;
+                self.nodes[ix.at()].phase = NodePhase::Over(*state);
+                self.live.parked.remove(&ix);
+                self.live.ready.remove(&(Reverse(graph.rank(ix)), ix));
+                self.unsettled.insert(ix);
+            }
+            Fact::GateDecided { node, approved, note } => {
+                let decided = Decided { approved: *approved, note: note.clone() };
+                self.nodes[names.node(node)?.at()].decision = Some(decided);
             }
             Fact::NodeFinished { node, state, fault, .. } => {
                 let ix = names.node(node)?;
                 let record = &mut self.nodes[ix.at()];
                 record.phase = NodePhase::Over(*state);
                 record.fault = fault.clone();
+                if graph.is_gate(ix) {
+                    record.evidence = (*state == EndState::Passed).then_some(Evidence::Approved);
+                }
                 self.live.parked.remove(&ix);
+                self.live.gates.remove(&ix);
+                self.unsettled.remove(&ix);
                 self.live.ready.remove(&(Reverse(graph.rank(ix)), ix));
-                if *state == EndState::Failed && self.on_fail == OnFail::Halt {
+                // A person's no concerns what is behind the gate.
+                if *state == EndState::Failed && self.on_fail == OnFail::Halt && !graph.is_gate(ix) {
                     self.halted = true;
                 }
             }
@@ -560,6 +467,7 @@ impl RunState {
             lane.writer = None;
             lane.readers = 0;
         }
+        let has_money = super::agents::has_money(graph, self.cost.known);
         for ix in graph.node_ixs() {
             let record = &mut self.nodes[ix.at()];
             let (open, new_budget) = match &record.phase {
@@ -567,10 +475,14 @@ impl RunState {
                 // An open act: the leg settles it before anything else.
                 NodePhase::InFlight(_) => (false, false),
                 NodePhase::Over(end) => match end {
-                    EndState::Waiting | EndState::Cancelled | EndState::Interrupted => (true, false),
+                    EndState::Paused | EndState::Waiting | EndState::Cancelled | EndState::Interrupted => {
+                        (true, false)
+                    }
                     EndState::Failed => (failed, true),
                     // Room is measured before a leg begins, so something has changed.
-                    EndState::Blocked => (blocked || record.wants_room(), true),
+                    EndState::Blocked => {
+                        (blocked || record.wants_room() || record.wants_money() && has_money, true)
+                    }
                     EndState::Passed => (false, false),
                     // Judged anew by the leg, once its dependencies are.
                     EndState::Skipped => (failed || blocked, true),
@@ -578,9 +490,69 @@ impl RunState {
             };
             record.spent.redispatches = 0;
             if open {
-                let spent = if new_budget { Spent::default() } else { record.spent };
-                *record = NodeRecord { attempts: record.attempts, spent, ..NodeRecord::default() };
+                *record = record.opened(new_budget);
             }
+        }
+    }
+
+    /// Opens the body of the arc at `judge` for another round.
+    fn next_round(&mut self, graph: &Graph, judge: NodeIx) {
+        for ix in graph.body(judge) {
+            let record = &mut self.nodes[ix.at()];
+            *record = record.in_next_round();
+            self.live.parked.remove(ix);
+            self.unsettled.remove(ix);
+        }
+    }
+
+    /// An agent is given to the runtime after `runtime`; others that have another need not try it again in this leg.
+    fn fell_back(&mut self, graph: &Graph, node: NodeIx, runtime: &str, fault: Option<&Fault>) {
+        let names = graph.agent(node).map_or(&[][..], |agent| &agent.runtimes);
+        if let Some(at) = names.iter().position(|name| name == runtime) {
+            self.nodes[node.at()].runtime = at as u32 + 1;
+        }
+        let Some(fault) = fault.filter(|fault| fault.class.is_of_runtime()) else { return };
+        self.avoided.insert(runtime.to_string());
+        if fault.class.is_limit() {
+            self.limits.insert(runtime.to_string(), fault.clone());
+        }
+    }
+
+    /// A provider's limit was come upon: the one that lasts longest counts.
+    fn limited_by(&mut self, graph: &Graph, node: NodeIx, fault: Option<&Fault>, runtime: Option<&str>) {
+        let own = fault.filter(|fault| fault.class.is_limit()).and_then(|fault| Some((runtime?, fault)));
+        let names = graph.agent(node).map_or(&[][..], |agent| &agent.runtimes);
+        let before = || names.iter().find_map(|name| Some((name.as_str(), self.limits.get(name)?)));
+        let Some((runtime, fault)) =
+            own.or_else(before).map(|(name, fault)| (name.to_string(), fault.clone()))
+        else {
+            return;
+        };
+        let before = self.limited.as_ref().and_then(|limited| limited.resets_at);
+        if self.limited.is_none() || fault.resets_at > before {
+            self.limited =
+                Some(Limited { runtime, detail: fault.detail.clone(), resets_at: fault.resets_at });
+        }
+    }
+
+    /// Returns what the agents in flight may cost at most.
+    pub fn reserved(&self) -> Usd {
+        let of = |act: &Act| match act {
+            Act::Node(ix) => match &self.node(*ix).phase {
+                NodePhase::InFlight(flight) => flight.budget,
+                NodePhase::Waiting | NodePhase::Over(_) => None,
+            },
+            Act::Acquire(_) | Act::Overlay(_) | Act::Provision(_) | Act::ProvisionFor(..) | Act::Sweep(_) => {
+                None
+            }
+        };
+        self.live.acts.values().filter_map(of).sum()
+    }
+
+    /// Takes note of what an attempt cost; also of one, of before the newest graph, of a node that the run has no more.
+    pub fn count(&mut self, fact: &Fact) {
+        if let Fact::AttemptFinished { agent: Some(agent), .. } = fact {
+            self.cost = self.cost.plus(Cost::of(agent));
         }
     }
 
@@ -611,7 +583,9 @@ impl RunState {
 
     /// Gives back what a node in flight held.
     fn land(&mut self, graph: &Graph, node: NodeIx, intent: &IntentId) {
-        if let Some(lane) = graph.node(node).lane {
+        // What a dead leg had in a lane, the leg that closes it never gave it.
+        let is_of_leg = intent.generation() == Some(self.generation);
+        if let Some(lane) = graph.node(node).lane.filter(|_| is_of_leg) {
             let record = &mut self.lanes[lane.at()];
             match graph.node(node).access {
                 crate::graph::model::Access::Write => record.writer = None,
@@ -620,6 +594,7 @@ impl RunState {
         }
         self.closed(intent, OpenAct::Dispatch(node));
         self.live.exits.remove(intent);
+        self.live.verified.remove(intent);
         self.live.stale.remove(&node);
     }
 
@@ -631,7 +606,9 @@ impl RunState {
             Some(StopReason::Signal(_) | StopReason::SupervisorLost) => return RunStatus::Interrupted,
             None => {}
         }
-        if any(EndState::Failed) {
+        if any(EndState::Paused) {
+            RunStatus::Paused
+        } else if any(EndState::Failed) {
             RunStatus::Failed
         } else if any(EndState::Blocked) {
             RunStatus::Blocked
@@ -640,22 +617,6 @@ impl RunState {
         } else {
             RunStatus::Passed
         }
-    }
-}
-
-impl NodeRecord {
-    /// Returns whether it is blocked for want of space alone. Any further leg tries it again: it measures what is
-    /// free, and does not begin where too little is.
-    pub fn wants_room(&self) -> bool {
-        self.phase == NodePhase::Over(EndState::Blocked)
-            && self.fault.as_ref().is_some_and(|fault| fault.class == FaultClass::DiskFull)
-    }
-}
-
-impl LaneRecord {
-    /// Returns how many nodes are in it.
-    pub fn users(&self) -> u32 {
-        self.readers + u32::from(self.writer.is_some())
     }
 }
 
@@ -687,8 +648,13 @@ pub fn edge(graph: &Graph, state: &RunState, dependency: NodeIx, on: On) -> Edge
         (EndState::Passed, On::Failed) | (EndState::Skipped, On::Failed) => Edge::Never(None),
         (EndState::Failed, On::Passed) => Edge::Never(failed()),
         (EndState::Skipped, On::Passed) => Edge::Never(record.because.clone()),
-        (EndState::Blocked | EndState::Waiting | EndState::Cancelled | EndState::Interrupted, _) => {
-            Edge::Open
-        }
+        (
+            EndState::Blocked
+            | EndState::Paused
+            | EndState::Waiting
+            | EndState::Cancelled
+            | EndState::Interrupted,
+            _,
+        ) => Edge::Open,
     }
 }

@@ -5,15 +5,14 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::action::Action;
+use super::agents::brief;
 use super::event::{Event, Timer};
 use super::fact::{EndReason, EndState, Fact};
-use super::fault::{Exit, Fault, FaultClass, judge_exit, judge_verify};
+use super::fault::{Fault, FaultClass, judge_verify};
 use super::ready::{Gate, gate};
-use super::resolver::{Next, resolve};
-use super::settling::OpenAct;
 use super::state::{Act, Edge, Flight, IllegalFact, LanePhase, Names, NodePhase, RunState, edge};
 use crate::graph::Graph;
-use crate::graph::model::{Access, On, OnFail};
+use crate::graph::model::{On, OnFail};
 use crate::ids::{IntentId, NodeIx};
 
 /// What follows from an event.
@@ -154,13 +153,16 @@ pub fn step(
                 Some(EndReason::Halt | EndReason::Signal) => {
                     Some(Fault::new(FaultClass::Interrupted, "ended while it was being verified"))
                 }
-                Some(EndReason::Timeout) | None => judge_verify(outcome, expect),
+                Some(EndReason::Timeout | EndReason::Silence) | None => judge_verify(outcome, expect),
             };
-            turn.checked(ix, intent, fault)?;
+            if !turn.verifies_again(ix, intent, fault.as_ref())? {
+                turn.checked(ix, intent, fault)?;
+            }
         }
         Event::TimerFired(timer) => turn.timer_fired(timer)?,
         Event::Swept { intent, cleanup } => turn.swept(intent, cleanup)?,
         Event::Overdue { intent, act, times, after } => turn.act_overdue(intent, *act, *times, *after)?,
+        Event::Silent { intent, lasted, seen } => turn.silent(intent, *lasted, seen)?,
         Event::StopRequested(reason) => {
             if turn.state.stop.is_none() {
                 turn.note(Fact::Stopping { reason: *reason })?;
@@ -247,8 +249,10 @@ impl Turn<'_> {
             if let Some(because) = never {
                 let node = self.graph.node(ix).id.clone();
                 self.note(Fact::NodeSkipped { node, because })?;
-                self.note_finished(ix, EndState::Skipped, None)?;
+                self.note_end(ix, EndState::Skipped, None)?;
                 self.met(ix, EndState::Skipped, &mut queue);
+            } else if unmet == 0 && self.graph.is_gate(ix) {
+                self.state.live.gates.insert(ix);
             } else if unmet == 0 && !self.state.live.parked.contains(&ix) {
                 self.state.live.ready.insert((Reverse(self.graph.rank(ix)), ix));
             }
@@ -273,7 +277,11 @@ impl Turn<'_> {
                 (EndState::Passed | EndState::Skipped, On::Failed)
                 | (EndState::Failed | EndState::Skipped, On::Passed) => queue.push(next),
                 (
-                    EndState::Blocked | EndState::Waiting | EndState::Cancelled | EndState::Interrupted,
+                    EndState::Blocked
+                    | EndState::Paused
+                    | EndState::Waiting
+                    | EndState::Cancelled
+                    | EndState::Interrupted,
                     On::Passed | On::Finished | On::Failed,
                 ) => {}
             }
@@ -294,6 +302,23 @@ impl Turn<'_> {
         })
     }
 
+    /// Ends a node: for this leg, or for this round of the arc that another node judges.
+    fn note_end(&mut self, ix: NodeIx, end: EndState, fault: Option<Fault>) -> Result<(), IllegalFact> {
+        let Some(judge) = self.judge_after(ix, end) else {
+            self.note_finished(ix, end, fault)?;
+            return match self.graph.arc_at(ix) {
+                Some(_) => self.settle_rounds(Some(ix)),
+                None => Ok(()),
+            };
+        };
+        self.note(Fact::RoundFinished {
+            node: self.graph.node(ix).id.clone(),
+            judge: self.graph.node(judge).id.clone(),
+            round: self.state.node(judge).rounds + 1,
+            state: end,
+        })
+    }
+
     /// Ends a node for this leg, with all that follows for others.
     pub(super) fn finish(
         &mut self,
@@ -301,7 +326,7 @@ impl Turn<'_> {
         end: EndState,
         fault: Option<Fault>,
     ) -> Result<(), IllegalFact> {
-        self.note_finished(ix, end, fault)?;
+        self.note_end(ix, end, fault)?;
         if self.state.live.unmet.is_empty() {
             // The leg is being settled; dependencies are counted when that is done.
             return Ok(());
@@ -309,7 +334,7 @@ impl Turn<'_> {
         let mut queue = Vec::new();
         self.met(ix, end, &mut queue);
         self.propagate(queue)?;
-        if end == EndState::Failed && self.state.on_fail == OnFail::Halt {
+        if end == EndState::Failed && self.state.on_fail == OnFail::Halt && !self.graph.is_gate(ix) {
             self.end_flights(EndReason::Halt)?;
             // Not acquires: they are short, and one that is ended leaves no git for what still comes.
             let ending: Vec<NodeIx> = self.graph.node_ixs().filter(|ix| !self.exempt(*ix)).collect();
@@ -320,153 +345,6 @@ impl Turn<'_> {
             });
         }
         Ok(())
-    }
-
-    pub(super) fn exited(
-        &mut self,
-        ix: NodeIx,
-        intent: &IntentId,
-        exit: &Exit,
-        leftovers: &[String],
-    ) -> Result<(), IllegalFact> {
-        let node = self.graph.node(ix);
-        let ending = self.flight(ix).and_then(|flight| flight.ending).filter(|_| exit.ended_by_us);
-        if !exit.survivors.is_empty() {
-            self.note(Fact::KillFailed {
-                node: node.id.clone(),
-                intent: intent.clone(),
-                executed: false,
-                survivors: exit.survivors.clone(),
-            })?;
-        } else {
-            self.close_kill(ix, intent)?;
-        }
-        if let Some(EndReason::Halt | EndReason::Signal) = ending {
-            let fault = Some(Fault::new(FaultClass::Interrupted, "ended by omg"));
-            return self.attempt_finished(ix, intent, exit, fault, leftovers.to_vec());
-        }
-        let fault = if exit.ended_by_us && ending.is_none() && !exit.output_overflow && !exit.disk_full {
-            Some(Fault::new(FaultClass::Interrupted, "ended with its supervisor"))
-        } else {
-            judge_exit(exit, node.check.exit_zero, ending == Some(EndReason::Timeout))
-        };
-        let is_ending = matches!(
-            self.flight(ix).and_then(|flight| flight.ending),
-            Some(EndReason::Halt | EndReason::Signal)
-        );
-        match (fault, &node.check.verify) {
-            (None, Some(_)) if is_ending => {
-                let fault = Fault::new(FaultClass::Interrupted, "the leg ended before its `verify`");
-                self.attempt_finished(ix, intent, exit, Some(fault), leftovers.to_vec())
-            }
-            (None, verify) if !is_ending && (verify.is_some() || self.needs_a_look(ix)) => {
-                self.state.live.exits.insert(intent.clone(), (exit.clone(), leftovers.to_vec()));
-                self.verify(ix)
-            }
-            (fault, _) => self.attempt_finished(ix, intent, exit, fault, leftovers.to_vec()),
-        }
-    }
-
-    /// Returns whether the lane of a node without a `verify` is looked at before it passes: what it did to
-    /// manifest and lockfile is its own.
-    fn needs_a_look(&self, ix: NodeIx) -> bool {
-        let node = self.graph.node(ix);
-        let stopping = self.state.stop.is_some() || self.state.halted;
-        node.lane.is_some() && node.access == Access::Write && !stopping
-    }
-
-    /// Returns whether another node of its lane is to come after `ix`.
-    fn is_followed(&self, ix: NodeIx) -> bool {
-        let lane = self.graph.node(ix).lane;
-        self.graph.node_ixs().any(|other| {
-            other != ix
-                && self.graph.node(other).lane == lane
-                && matches!(self.state.node(other).phase, NodePhase::Waiting)
-        })
-    }
-
-    pub(super) fn verify(&mut self, ix: NodeIx) -> Result<(), IllegalFact> {
-        let Some(flight) = self.flight(ix).cloned() else { return Ok(()) };
-        if self.state.stop.is_some() || flight.ending.is_some() {
-            // One without a `verify` was done.
-            let fault = self
-                .graph
-                .node(ix)
-                .check
-                .verify
-                .is_some()
-                .then(|| Fault::new(FaultClass::Interrupted, "the leg ended before its `verify`"));
-            return self.checked(ix, &flight.intent, fault);
-        }
-        self.decision.actions.push(Action::Verify {
-            intent: flight.intent,
-            node: ix,
-            attempt: flight.attempt,
-            is_followed: self.is_followed(ix),
-        });
-        Ok(())
-    }
-
-    /// Ends an attempt whose process is over and whose checks are made, or will not be. What was asked to end
-    /// since has ended.
-    pub(super) fn checked(
-        &mut self,
-        ix: NodeIx,
-        intent: &IntentId,
-        fault: Option<Fault>,
-    ) -> Result<(), IllegalFact> {
-        let (exit, leftovers) = self.state.live.exits.get(intent).cloned().unwrap_or_default();
-        self.attempt_finished(ix, intent, &exit, fault, leftovers)
-    }
-
-    /// Nothing of a node's act runs any more: where its end was asked for, that is done.
-    pub(super) fn close_kill(&mut self, ix: NodeIx, intent: &IntentId) -> Result<(), IllegalFact> {
-        if self.state.open.contains(&(intent.clone(), OpenAct::Kill(ix))) {
-            self.note(Fact::KillPerformed { node: self.graph.node(ix).id.clone(), intent: intent.clone() })?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn attempt_finished(
-        &mut self,
-        ix: NodeIx,
-        intent: &IntentId,
-        exit: &Exit,
-        fault: Option<Fault>,
-        leftovers: Vec<String>,
-    ) -> Result<(), IllegalFact> {
-        let node = self.graph.node(ix);
-        let Some(flight) = self.flight(ix).cloned() else { return Ok(()) };
-        self.close_kill(ix, intent)?;
-        let mut next = fault.as_ref().map(|fault| resolve(fault, &node.retry, self.state.node(ix).spent));
-        let stopping = self.state.stop.is_some() || (self.state.halted && !self.exempt(ix));
-        if stopping && matches!(next, Some(Next::Retry(_) | Next::Redispatch(_))) {
-            next = Some(Next::NextLeg);
-        }
-        self.note(Fact::AttemptFinished {
-            node: node.id.clone(),
-            attempt: flight.attempt,
-            intent: intent.clone(),
-            fault: fault.clone(),
-            next,
-            exit_code: exit.code,
-            signal: exit.signal,
-            leftovers,
-            delivered: flight.delivered,
-        })?;
-        match (fault, next) {
-            (None, _) => self.finish(ix, EndState::Passed, None),
-            (Some(fault), Some(Next::Fail) | None) => self.finish(ix, EndState::Failed, Some(fault)),
-            (Some(fault), Some(Next::Block)) => self.finish(ix, EndState::Blocked, Some(fault)),
-            (Some(fault), Some(Next::NextLeg)) => {
-                let end = if self.state.stop.is_some() { EndState::Interrupted } else { EndState::Cancelled };
-                self.finish(ix, end, Some(fault))
-            }
-            (Some(_), Some(Next::Retry(after) | Next::Redispatch(after))) => {
-                self.arm(Timer::Backoff(ix), Duration::from_millis(after));
-                Ok(())
-            }
-        }
     }
 
     pub(super) fn timer_fired(&mut self, timer: &Timer) -> Result<(), IllegalFact> {
@@ -480,7 +358,9 @@ impl Turn<'_> {
                 self.end(ix, EndReason::Timeout)
             }
             Timer::Backoff(ix) => {
-                if self.state.live.parked.remove(ix) {
+                // What it needs may have been opened again since it began.
+                let is_due = self.state.live.unmet.get(ix.at()) == Some(&0);
+                if self.state.live.parked.remove(ix) && is_due {
                     self.state.live.ready.insert((Reverse(self.graph.rank(*ix)), *ix));
                 }
                 Ok(())
@@ -535,6 +415,7 @@ impl Turn<'_> {
     pub(super) fn dispatch(&mut self, ix: NodeIx) -> Result<(), IllegalFact> {
         let intent = self.mint();
         let attempt = self.state.node(ix).attempts + 1;
+        let brief = Box::new(brief(self.graph, self.state, ix));
         self.note(Fact::DispatchRequested {
             node: self.graph.node(ix).id.clone(),
             attempt,
@@ -542,10 +423,13 @@ impl Turn<'_> {
             reason: if attempt == 1 { "ready" } else { "again" }.to_string(),
             lane: self.lane_of(ix),
             job: None,
+            runtime: brief.runtime.clone(),
+            session: brief.session.clone(),
+            budget_usd: brief.budget,
         })?;
         let despite_inputs =
             self.graph.node(ix).lane.is_some_and(|lane| self.state.lane(lane).out_of_sync == Some(ix));
-        self.decision.actions.push(Action::Dispatch { intent, node: ix, attempt, despite_inputs });
+        self.decision.actions.push(Action::Dispatch { intent, node: ix, attempt, despite_inputs, brief });
         Ok(())
     }
 
@@ -559,8 +443,11 @@ impl Turn<'_> {
             if !self.state.halted && !self.prepare_early()? {
                 return Ok(());
             }
-            self.make_place()?;
-            self.launch()?;
+            self.pass_gates()?;
+            if self.state.limited.is_none() {
+                self.make_place()?;
+                self.launch()?;
+            }
         }
         if self.state.live.acts.is_empty() && !self.pause_pending() {
             self.close()?;
@@ -573,6 +460,7 @@ impl Turn<'_> {
     /// Returns whether a node will come back from a pause and may then run.
     pub(super) fn pause_pending(&self) -> bool {
         self.state.stop.is_none()
+            && self.state.limited.is_none()
             && self.state.live.parked.iter().any(|ix| !self.state.halted || self.exempt(*ix))
     }
 
@@ -589,6 +477,7 @@ impl Turn<'_> {
                 continue;
             }
             match gate(self.graph, self.state, ix) {
+                Gate::Open if self.is_out_of_money(ix)? => {}
                 Gate::Open => self.dispatch(ix)?,
                 Gate::Acquire(lane) if self.has_place() => self.acquire(lane)?,
                 Gate::Acquire(lane) => without_place = without_place.or(Some(lane)),
@@ -620,6 +509,7 @@ impl Turn<'_> {
 
     /// Gives every node that did not end in this leg its ending.
     pub(super) fn close(&mut self) -> Result<(), IllegalFact> {
+        self.settle_rounds(None)?;
         let cut_short = self.state.stop.is_some() || self.state.halted;
         for ix in self.graph.node_ixs() {
             if self.state.node(ix).phase == NodePhase::Waiting {

@@ -78,7 +78,18 @@ fn next_steps(graph: &Graph, view: &RunView, ix: NodeIx, alive: bool, last: Opti
     });
     let failed = format!("omg resume {run} --retry-failed");
     let blocked = format!("omg resume {run} --retry-blocked");
+    let is_gate = |id: &str| graph.node_ix(id).is_some_and(|ix| graph.is_gate(ix));
+    let approve = |id: &str| format!("omg resume {run} --approve {id}");
+    let limit = format!("omg resume {run} --wait");
     match (node.state, root) {
+        ("paused", _) if is_gate(&node.id) => step(approve(&node.id), "passes it; --reject says no"),
+        ("paused", _) => step(limit, "sleeps until the limit is over, then runs it"),
+        ("waiting", Some(root)) if root.state == "paused" && is_gate(&root.needs) => {
+            step(approve(&root.needs), &format!("passes {}, and this runs when it can", root.needs))
+        }
+        ("waiting", Some(root)) if root.state == "paused" => {
+            step(limit, "sleeps until the limit is over, and this runs when it can")
+        }
         ("failed", _) => step(failed, "opens it again, with a new `retry`"),
         ("blocked", _) => step(blocked, "opens it again; nothing was charged"),
         ("skipped", Some(root)) if root.state == "failed" && root.on == On::Passed => {
@@ -317,7 +328,12 @@ impl<'a> Fold<'a> {
         let why = match state {
             // Told already, with the way to where it came from.
             EndState::Skipped => return,
-            EndState::Passed | EndState::Failed => Why::Attempts,
+            EndState::Passed | EndState::Failed | EndState::Paused if self.graph.is_gate(self.ix) => {
+                Why::Gate {
+                    note: self.state.node(self.ix).decision.as_ref().and_then(|decided| decided.note.clone()),
+                }
+            }
+            EndState::Passed | EndState::Failed | EndState::Paused => Why::Attempts,
             EndState::Blocked => {
                 let by_lane = fault.is_some_and(|fault| is_of_lane(fault.class));
                 if by_lane { Why::Lane } else { Why::Attempts }

@@ -189,6 +189,11 @@ pub struct End {
 pub enum Why {
     /// From its own attempts.
     Attempts,
+    /// From a person: it is a gate.
+    Gate {
+        /// What they said beside yes or no.
+        note: Option<String>,
+    },
     /// From its lane, which can't be used.
     Lane,
     /// From what it waits for, and that from what it waits for, and so on.

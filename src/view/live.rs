@@ -97,7 +97,10 @@ impl Live {
                 self.since = Some(since);
                 self.stopping = false;
                 self.ended.retain(|_, end| {
-                    !matches!(end, EndState::Waiting | EndState::Cancelled | EndState::Interrupted)
+                    !matches!(
+                        end,
+                        EndState::Paused | EndState::Waiting | EndState::Cancelled | EndState::Interrupted
+                    )
                 });
             }
             Fact::GraphAmended { reopened, removed, .. } => {
@@ -150,13 +153,13 @@ impl Live {
             }
             Fact::AttemptFinished { node, next, .. } => {
                 self.running.remove(node);
-                if let Some(Next::Retry(after) | Next::Redispatch(after)) = next {
+                if let Some(Next::Retry(after) | Next::Redispatch(after) | Next::Fallback(after)) = next {
                     let until = since.as_millisecond().saturating_add_unsigned(*after);
                     let until = Timestamp::from_millisecond(until).unwrap_or(since);
                     self.parked.insert(node.clone(), until);
                 }
             }
-            Fact::NodeFinished { node, state, .. } => {
+            Fact::NodeFinished { node, state, .. } | Fact::RoundFinished { node, state, .. } => {
                 self.running.remove(node);
                 self.parked.remove(node);
                 self.ended.insert(node.clone(), *state);
@@ -170,6 +173,7 @@ impl Live {
             Fact::ProvisionStale { .. }
             | Fact::NodeStarted { .. }
             | Fact::NodeSkipped { .. }
+            | Fact::GateDecided { .. }
             | Fact::RestartRequested { .. }
             | Fact::RestartPerformed { .. }
             | Fact::RestartFailed { .. }

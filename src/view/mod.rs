@@ -1,6 +1,7 @@
 //! Records → what people and programs are shown. Pure; printing is `cli::output`'s.
 
 pub mod ci;
+pub mod cost;
 pub mod doctor;
 pub mod explain;
 pub mod explanation;
@@ -16,4 +17,5 @@ pub mod sentences;
 pub mod style;
 pub mod table;
 
+pub use cost::CostView;
 pub use run::{LaneView, NodeView, RunView, Summary};

@@ -39,6 +39,8 @@ pub enum Runs {
     Failed,
     /// It was blocked.
     Blocked,
+    /// It was blocked for want of money, and there is some.
+    Paid,
     /// It passed, and was named.
     Named,
     /// The amended graph has it otherwise.
@@ -47,6 +49,8 @@ pub enum Runs {
     New,
     /// Its leg was halted or stopped before its turn.
     Cancelled,
+    /// It was paused at a provider's limit, or at a gate that is decided now.
+    Paused,
     /// It waited behind what is opened now.
     Waited,
     /// It was skipped.
@@ -62,6 +66,8 @@ pub enum Rests {
     Failed,
     /// It is blocked.
     Blocked,
+    /// It is a gate that waits for a person.
+    Gate,
     /// Its own condition was not met, or can't be.
     Condition,
     /// It needs the result of this node, which failed; `None` where there are too many to tell them apart.
@@ -79,9 +85,11 @@ impl Runs {
             Runs::Interrupted => "runs again (interrupted)",
             Runs::Cancelled => "runs (cancelled before)",
             Runs::NotBegun => "runs (not begun before)",
+            Runs::Paused => "runs (paused before)",
             Runs::Waited => "runs (waited before)",
             Runs::Failed => "runs again (failed, re-opened by --retry-failed)",
             Runs::Blocked => "runs again (blocked, re-opened by --retry-blocked)",
+            Runs::Paid => "runs again (there is money for it now)",
             Runs::Skipped => "runs (skipped before)",
             Runs::New => "runs (new)",
             Runs::Changed => "runs (changed)",
@@ -95,6 +103,7 @@ impl Rests {
         match self {
             Rests::Failed => "not run (failed: --retry-failed would open it)".into(),
             Rests::Blocked => "not run (blocked: --retry-blocked would open it)".into(),
+            Rests::Gate => "waits for a person (--approve or --reject it)".into(),
             Rests::Condition => "not run (its condition is not met)".into(),
             Rests::Needs(Some(node)) => format!("not run (needs {node}, which failed)"),
             Rests::Needs(None) => "not run (needs what failed)".into(),

@@ -56,12 +56,26 @@ pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
                 Some(Next::Redispatch(after)) => {
                     format!("; not its own fault, again in {}", duration(*after))
                 }
+                Some(Next::Fallback(_)) => "; not its own fault, through its next runtime".to_string(),
+                Some(Next::Feedback) => "; sent back".to_string(),
+                Some(Next::Pause) => "; nothing more is started".to_string(),
                 Some(Next::Fail | Next::Block | Next::NextLeg) | None => return Vec::new(),
             };
             vec![format!("{node}: attempt {attempt}: {}: {}{then}", fault.class.word(), fault.detail)]
         }
         Fact::AttemptFinished { node, leftovers, .. } if !leftovers.is_empty() => {
             vec![format!("{node}: ended what it left running: {}", leftovers.join(", "))]
+        }
+        Fact::RoundFinished { node, state, round, .. } => {
+            vec![format!("{node}: {} in round {round}", style.state(state.word()))]
+        }
+        Fact::GateDecided { node, approved, note } => {
+            let said = if *approved { "approved" } else { "rejected" };
+            let note = note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
+            vec![format!("{node}: {said} by a person{note}")]
+        }
+        Fact::NodeFinished { node, state: EndState::Paused, fault: None, .. } => {
+            vec![format!("{node}: {}: a gate, which waits for a person", style.state("paused"))]
         }
         Fact::NodeFinished { node, state, fault, .. } => {
             let word = style.state(state.word());
@@ -91,6 +105,7 @@ pub fn lines(fact: &Fact, style: Style) -> Vec<String> {
             use crate::schedule::fact::EndReason;
             let why = match reason {
                 EndReason::Timeout => "its time is over",
+                EndReason::Silence => "it is silent for far longer than any before it",
                 EndReason::Halt => "a failure halts the run",
                 EndReason::Signal => "the run is being stopped",
             };

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::cost::{CostView, LegCost};
 use crate::ids::{CommitId, LaneIx, Leg, NodeIx};
 use crate::journal::replay::replay;
 use crate::journal::runfile::SelectionFile;
 use crate::journal::{Record, RunDir, RunFile};
 use crate::schedule::Fault;
-use crate::schedule::fact::{Cleanup, Fact, RunStatus};
-use crate::schedule::state::{Edge, LanePhase, Names, NodePhase, RunState, edge};
+use crate::schedule::fact::{Cleanup, EndState, Evidence, Fact, RunStatus};
+use crate::schedule::state::{Cost, Edge, LanePhase, Names, NodePhase, RunState, edge};
 
 /// Number of the shape. Fields are added, never renamed or removed, under one number.
 pub const SCHEMA: u32 = 1;
@@ -44,6 +45,15 @@ pub struct RunView {
     /// What the run was narrowed to, where it is not of the whole graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<SelectionFile>,
+    /// What its agents cost, over all legs; left out where none has run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostView>,
+    /// What the agents of each leg cost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cost_by_leg: Vec<LegCost>,
+    /// What the run may cost at most, over all legs; left out where there is no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_usd: Option<crate::money::Usd>,
     /// Nodes, in file order.
     pub nodes: Vec<NodeView>,
     /// Lanes, in order of first mention.
@@ -74,6 +84,14 @@ pub struct NodeView {
     /// The failed node that it needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
+    /// How it passed: `exit-only`, `said-so`, `verified`, `approved`, or `ended` where nothing was asked of how.
+    pub evidence: Option<Evidence>,
+    /// What its attempts cost, over all legs; left out where no agent has run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostView>,
+    /// Rounds that it sent its feedback arc back for, since its budgets were new; left out where it judges none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
 }
 
 /// A lane of a run.
@@ -94,6 +112,9 @@ pub struct LaneView {
     /// Trees of before that were set aside whole, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set_aside: Vec<PathBuf>,
+    /// What the agents in it cost, over all legs; left out where none has run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostView>,
 }
 
 /// A run in a list.
@@ -242,6 +263,9 @@ impl RunView {
             duration_ms: times.total_ms,
             folder: dir.root().to_path_buf(),
             selection: file.selection.clone(),
+            cost: (!state.cost.is_nothing()).then(|| state.cost.into()),
+            budget_usd: file.graph.parts().budget,
+            cost_by_leg: super::cost::by_leg(records),
             nodes: file
                 .graph
                 .node_ixs()
@@ -308,7 +332,16 @@ fn node_view(
         log: times.last_log.map(|attempt| dir.attempt_log(&node.id, attempt)),
         result: times.has_result.then(|| dir.result(&node.id)),
         because: record.because.as_ref().map(|because| because.node.to_string()),
+        evidence: record.evidence.filter(|_| record.phase == NodePhase::Over(EndState::Passed)),
+        cost: of_nodes(state, [ix]),
+        rounds: graph.arc_at(ix).map(|_| record.rounds),
     }
+}
+
+/// Returns what these nodes cost together; `None` where no agent among them has run.
+fn of_nodes(state: &RunState, nodes: impl IntoIterator<Item = NodeIx>) -> Option<CostView> {
+    let cost = nodes.into_iter().map(|ix| state.node(ix).cost).fold(Cost::default(), Cost::plus);
+    (!cost.is_nothing()).then(|| cost.into())
 }
 
 fn lane_view(file: &RunFile, state: &RunState, ix: LaneIx) -> LaneView {
@@ -332,6 +365,7 @@ fn lane_view(file: &RunFile, state: &RunState, ix: LaneIx) -> LaneView {
         state: word,
         cleanup: record.cleanup.clone(),
         set_aside: record.set_aside.clone(),
+        cost: of_nodes(state, file.graph.node_ixs().filter(|node| file.graph.node(*node).lane == Some(ix))),
     }
 }
 
@@ -378,6 +412,8 @@ mod tests {
             signal: None,
             leftovers: Vec::new(),
             delivered: true,
+            agent: None,
+            evidence: None,
         };
         let over = Fact::RunFinished { status: RunStatus::Passed };
         // Killed after three seconds, and amended a hundred later.

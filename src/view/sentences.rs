@@ -120,7 +120,9 @@ fn of_attempt(told: &Explanation, leg: &LegStory, attempt: &Attempt) -> Vec<Stri
             lines.push(then(attempt, fault));
         }
     }
-    lines.push(format!("its log: {}", attempt.log.display()));
+    if attempt.started_at.is_some() {
+        lines.push(format!("its log: {}", attempt.log.display()));
+    }
     if !attempt.leftovers.is_empty() {
         lines.push(format!("omg ended what it left running: {}", attempt.leftovers.join(", ")));
     }
@@ -141,6 +143,9 @@ fn then(attempt: &Attempt, fault: &Fault) -> String {
             let (nth, of) = (attempt.repeats_spent + 1, attempt.repeat_max);
             format!("{scope}: free repeat {nth} of {of} followed{}", pause(ms))
         }
+        Some(Next::Fallback(_)) => format!("{scope}: nothing was charged; its next runtime was tried"),
+        Some(Next::Feedback) => format!("{scope}: it sent its arc back for another round"),
+        Some(Next::Pause) => format!("{scope}: nothing was charged; the run paused"),
         Some(Next::Fail) if max == 0 => format!("{scope}, and it has no `retry`"),
         Some(Next::Fail) if attempt.retries_spent >= max => {
             format!("{scope}, and its retries are spent ({max} of {max})")
@@ -150,7 +155,7 @@ fn then(attempt: &Attempt, fault: &Fault) -> String {
             Then::Redispatch => {
                 format!("{scope}, and its free repeats are spent ({0} of {0})", attempt.repeat_max)
             }
-            Then::Retry(_) | Then::Block | Then::NextLeg => {
+            Then::Retry(_) | Then::Fail | Then::Block | Then::Pause | Then::NextLeg => {
                 format!("{scope}: no attempt was charged; a repeat would end the same")
             }
         },
@@ -201,7 +206,21 @@ fn waited(told: &Explanation, leg: &LegStory, wait: &Wait) -> Option<String> {
 fn end(told: &Explanation, leg: &LegStory) -> Vec<String> {
     let Some(end) = &leg.end else { return Vec::new() };
     match &end.why {
-        Why::Attempts => Vec::new(),
+        // What no attempt told of came about without one.
+        Why::Attempts => match &end.fault {
+            Some(fault) if leg.attempts.iter().all(|attempt| attempt.fault.as_ref() != Some(fault)) => {
+                vec![of_fault(fault), format!("{}: nothing was charged", scope(fault.scope))]
+            }
+            Some(_) | None => Vec::new(),
+        },
+        Why::Gate { note } => {
+            let said = match end.state {
+                "passed" => "a person approved it",
+                "failed" => "a person said no",
+                _ => "it waits for a person: `omg resume` with --approve or --reject",
+            };
+            vec![note.as_ref().map_or_else(|| said.to_string(), |note| format!("{said}: {note}"))]
+        }
         Why::Lane => {
             let lane = told.lane.as_deref().unwrap_or_default();
             let mut lines = vec![format!("its lane {lane} could not be used")];
@@ -291,6 +310,7 @@ fn of_fault(fault: &Fault) -> String {
 fn ended_by(reason: EndReason) -> &'static str {
     match reason {
         EndReason::Timeout => "its time was over",
+        EndReason::Silence => "it was silent for far longer than any before it",
         EndReason::Halt => "a failure halted the run",
         EndReason::Signal => "the leg was asked to stop",
     }

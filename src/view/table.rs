@@ -63,7 +63,11 @@ pub fn why(node: &NodeView) -> String {
             format!("{}{cause}: {detail}", fault.class.word())
         }
         (None, Some(because)) => format!("needs {because}"),
-        (None, None) => String::new(),
+        (None, None) => match node.evidence {
+            // Of a command, it is plain.
+            Some(evidence) if node.r#type != "command" => evidence.word().replace('-', " "),
+            Some(_) | None => String::new(),
+        },
     }
 }
 
@@ -91,31 +95,54 @@ fn whole<'v>(
     rest: Option<String>,
     style: Style,
 ) -> Vec<String> {
-    let mut rows =
-        vec![["node", "state", "attempts", "time", "lane", ""].map(|head| style.strong(head)).to_vec()];
+    let has_cost = view.cost.is_some();
+    let mut head = vec!["node", "state", "attempts", "time", "lane", ""];
+    if has_cost {
+        head.insert(4, "cost");
+    }
+    let mut rows = vec![head.into_iter().map(|head| style.strong(head)).collect()];
     rows.extend(nodes.map(|node| {
-        vec![
+        let mut row = vec![
             node.id.clone(),
             style.state(node.state),
             node.attempts.to_string(),
             node.duration_ms.map(duration).unwrap_or_default(),
             node.lane.clone().unwrap_or_default(),
             why(node),
-        ]
+        ];
+        if has_cost {
+            row.insert(4, node.cost.map(|cost| cost.short()).unwrap_or_default());
+        }
+        row
     }));
     let mut lines = if rows.len() > 1 { columns(&rows) } else { Vec::new() };
     lines.extend(rest);
+    if view.cost_by_leg.len() > 1 {
+        let legs = view.cost_by_leg.iter().map(|of| format!("leg {} {}", of.leg.0, of.cost.short()));
+        lines.push(format!("cost: {}", legs.collect::<Vec<_>>().join(", ")));
+    }
     lines.push(String::new());
     lines.extend(kept(view, style));
     lines.extend(view.selection.as_ref().map(|selection| selection.describe(view.nodes.len())));
     lines.push(format!(
-        "run {} {} in {} · {}",
+        "run {} {} in {}{} · {}",
         view.run_id,
         style.state(view.status.word()),
         duration(view.duration_ms),
+        cost_of(view),
         view.folder.display()
     ));
     lines
+}
+
+/// Returns what a run cost, for its last line.
+fn cost_of(view: &RunView) -> String {
+    let Some(cost) = view.cost else { return String::new() };
+    let over = view.budget_usd.filter(|budget| cost.usd.is_some_and(|usd| usd > *budget));
+    match over {
+        Some(budget) => format!(", cost {cost}, over its budget of {budget}"),
+        None => format!(", cost {cost}"),
+    }
 }
 
 /// Most nodes whose logs are named among what to do next.
@@ -139,8 +166,16 @@ pub fn next(view: &RunView) -> Vec<String> {
             "runs what was blocked again; it was charged nothing",
         ));
     }
+    let is_gate = |node: &&NodeView| node.state == "paused" && node.r#type == "gate";
+    for gate in view.nodes.iter().filter(is_gate).take(NAMED_MAX) {
+        steps.push((format!("omg resume {id} --approve {}", gate.id), "passes the gate; --reject says no"));
+    }
+    let at_limit = view.nodes.iter().any(|node| node.state == "paused" && node.r#type != "gate");
+    if at_limit {
+        steps.push((format!("omg resume {id} --wait"), "sleeps until the limit is over, then goes on"));
+    }
     let open = ["cancelled", "interrupted", "waiting", "ready"].iter().any(|state| any(state));
-    if open && !any("failed") && !any("blocked") {
+    if open && !any("failed") && !any("blocked") && !any("paused") {
         steps.push((format!("omg resume {id}"), "goes on where it stopped"));
     }
     let rows: Vec<Vec<String>> =

@@ -40,7 +40,7 @@ fn node(world: &World, id: &str, keys: &str, then: &str) -> String {
 }
 
 fn graph(nodes: &[String]) -> String {
-    format!("name: x\non_fail: continue\nnodes:\n{}", nodes.concat())
+    format!("name: x\non_fail: continue\nconcurrency: 1\nnodes:\n{}", nodes.concat())
 }
 
 /// Writes a graph beside that of the run, and resumes with it.

@@ -197,8 +197,6 @@ fn planned_graphs_are_refused_with_every_reason_and_nothing_runs() {
 fn what_this_version_cannot_run_is_refused_by_name_before_anything_starts() {
     let world = World::new();
     for (node, feature) in [
-        ("{id: a, prompt: hi, allowed_tools: [Read]}", "agent"),
-        ("{id: a, type: gate}", "gate"),
         ("{id: a, run: 'true', protect: [x]}", "protect"),
         ("{id: a, run: 'true', expect_changes: true}", "expect_changes"),
     ] {
@@ -209,10 +207,8 @@ fn what_this_version_cannot_run_is_refused_by_name_before_anything_starts() {
             ended.stderr
         );
     }
-    for (key, feature) in [("preflight: {tools: [git]}", "preflight"), ("budget_usd: 3", "budget_usd")] {
-        let ended = world.run(&format!("name: x\n{key}\nnodes: [{{id: a, run: 'true'}}]\n")).expect(2);
-        assert!(ended.stderr.contains(feature), "{feature}: {}", ended.stderr);
-    }
+    let ended = world.run("name: x\npreflight: {tools: [git]}\nnodes: [{id: a, run: 'true'}]\n").expect(2);
+    assert!(ended.stderr.contains("preflight"), "{}", ended.stderr);
     assert!(!world.home().exists());
 }
 

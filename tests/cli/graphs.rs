@@ -1,5 +1,6 @@
 //! The example graphs, run as their comments say.
 
+use crate::agents::with_claude;
 use crate::support::World;
 
 fn graph(name: &str) -> String {
@@ -21,7 +22,7 @@ fn every_example_is_run_here() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, ["parallel-edit.yaml", "quickstart.yaml", "resume.yaml"]);
+    assert_eq!(names, ["parallel-edit.yaml", "quickstart.yaml", "resume.yaml", "review-loop.yaml"]);
 }
 
 #[test]
@@ -71,4 +72,33 @@ fn resume_goes_on_where_it_stopped() {
     world.omg(&["resume", "r1", "--retry-failed"]).expect(0);
     assert_eq!(world.node("edit")["attempts"], 1);
     assert_eq!(world.result("check"), "made in the first leg");
+}
+
+#[test]
+fn review_loop_sends_the_work_back_once_and_waits_for_a_person() {
+    let world = with_claude(nobody());
+    world.behave("implement", "echo $OMG_ATTEMPT >> notes; git add -A; git commit -qm notes; say done");
+    world.behave(
+        "review",
+        "if [ $OMG_ATTEMPT = 1 ]; then say 'notes:1 is no sentence\nVERDICT: REJECT'; else say 'VERDICT: APPROVE'; fi",
+    );
+    let path = graph("review-loop");
+    world.omg(&["run", &path, "--run-id", "r1", "--input", "task=take notes"]).expect(4);
+    assert_eq!(
+        (world.state("review"), world.state("ship"), world.state("log")),
+        ("passed".into(), "paused".into(), "waiting".into())
+    );
+    assert!(!world.prompt("implement", 1).contains("notes:1"));
+    assert!(world.prompt("implement", 2).contains("notes:1 is no sentence"));
+    assert!(world.prompt("review", 1).contains("take notes"));
+    world.omg(&["resume", "r1", "--approve", "ship", "--note", "to the attic"]).expect(0);
+    assert!(world.result("log").starts_with("shipped: to the attic\n"), "{}", world.result("log"));
+    assert_eq!(world.git("rev-list --count main..omg/r1/work"), "2");
+
+    let other = with_claude(nobody());
+    other.behave("implement", "echo a >> notes; git add -A; git commit -qm notes; say done");
+    other.behave("review", "say 'VERDICT: APPROVE'");
+    other.omg(&["run", &path, "--run-id", "r1", "--input", "task=take notes"]).expect(4);
+    other.omg(&["resume", "r1", "--reject", "ship", "--note", "too long"]).expect(1);
+    assert_eq!((other.state("ship"), other.state("log")), ("failed".into(), "skipped".into()));
 }

@@ -5,6 +5,9 @@
     reason = "tests start programs, and make and read files"
 )]
 
+mod agents;
+mod agents_large;
+mod agents_money;
 mod amend;
 mod commands;
 mod completions;

@@ -108,7 +108,11 @@ fn killed_at_any_moment_a_run_ends_the_same_when_resumed() {
         assert_eq!(world.show()["status"], "passed", "moment {moment}");
         assert_eq!(world.git("show omg/r1/a:n"), "1", "moment {moment}");
         assert_eq!(fs::read_to_string(world.lane("b").join("dirty")).unwrap(), "b\n", "moment {moment}");
-        assert!(!world.branches().contains(&"omg/r1/c".into()), "moment {moment}");
+        let kept = world.branches().contains(&"omg/r1/c".into());
+        // A git that is ended amid a commit leaves this lock about once in fifty times. It is everybody's, so it
+        // stays until the user has looked (`omg doctor`), and while it is there no branch can be deleted.
+        let refs_locked = fs::remove_file(world.repo().join(".git/packed-refs.lock")).is_ok();
+        assert!(!kept || refs_locked, "moment {moment}: {}\n{}", world.lane_view("c"), resumed.stderr);
         let passed = world.events_named("node.finished");
         for id in ["a", "b", "c", "d"] {
             let times = passed.iter().filter(|e| e["node"] == id && e["state"] == "passed").count();

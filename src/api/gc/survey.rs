@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::disk;
-use crate::api::leg::find_again;
+use crate::api::ready::find_again;
 use crate::api::{Complaint, Refusal};
 use crate::ids::{LaneIx, RunId};
 use crate::journal::replay::replay;
