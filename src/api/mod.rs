@@ -1,6 +1,7 @@
 //! One function per operation, its types and its exit codes. No printing; `cli` does that.
 
 pub mod amend;
+pub mod auto;
 pub mod cancel;
 pub mod detach;
 pub mod doctor;

@@ -62,6 +62,8 @@ pub enum Command {
         /// The folder to write them into; made where it is not there.
         folder: Option<PathBuf>,
     },
+    /// Ask an agent for a plan that reaches a goal, show it and, with a yes, run it as a planned graph.
+    Auto(Box<AutoArgs>),
     /// Say what is wrong on this machine and in this repository: what lanes would be provisioned with, and
     /// what is missing for that. Exits with 1 where something is wrong.
     Doctor {
@@ -216,6 +218,31 @@ pub struct RunArgs {
     #[arg(short, long, conflicts_with_all = ["dry_run", "output", "junit", "wait"])]
     pub detach: bool,
     /// What holds for this leg.
+    #[command(flatten)]
+    pub leg: LegArgs,
+}
+
+/// Flags of `omg auto`.
+#[derive(Debug, Args)]
+pub struct AutoArgs {
+    /// What is to be done, in a sentence or many.
+    pub goal: String,
+    /// Run the plan without asking.
+    #[arg(short, long, conflicts_with = "plan_only")]
+    pub yes: bool,
+    /// Make and show the plan; do not run it.
+    #[arg(long)]
+    pub plan_only: bool,
+    /// What runs the planner and the plan's agents: `claude` or `codex`.
+    #[arg(long, value_name = "RUNTIME")]
+    pub runtime: Option<String>,
+    /// The id of the plan's run; its planning is the run ID-plan. By default made from the time.
+    #[arg(long, value_name = "ID")]
+    pub run_id: Option<String>,
+    /// A variable that reaches agents although it is scrubbed by default; may be given often.
+    #[arg(long, value_name = "NAME")]
+    pub pass_env: Vec<String>,
+    /// What holds for the legs.
     #[command(flatten)]
     pub leg: LegArgs,
 }

@@ -24,6 +24,7 @@ const LINT_SCHEMA: u32 = 1;
 pub fn run(settings: &Settings, command: Command, verbose: bool) -> Result<i32, Refusal> {
     match command {
         Command::Run(args) => leg::start(settings, *args, verbose),
+        Command::Auto(args) => super::auto::auto(settings, *args, verbose),
         Command::Resume(args) => leg::resume(settings, args, verbose),
         Command::Watch { run, json } => leg::watch(settings, run.as_deref(), json, verbose),
         Command::Attach { run } => leg::attach(settings, run.as_deref(), verbose),

@@ -1,6 +1,7 @@
 //! The command line: decode, call, encode. Decides nothing.
 
 pub mod args;
+mod auto;
 mod commands;
 mod complete;
 mod gc;

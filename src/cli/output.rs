@@ -15,6 +15,19 @@ pub fn complain(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
 
+/// Asks a person at the terminal, and returns whether they said yes; where there is none, nobody did.
+pub fn ask(question: &str) -> bool {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return false;
+    }
+    let mut err = anstream::stderr().lock();
+    let _ = write!(err, "{question} [y/N] ");
+    let _ = err.flush();
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line);
+    read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
 /// Whether something of a result could not be written.
 static LOST: AtomicBool = AtomicBool::new(false);
 

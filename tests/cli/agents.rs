@@ -542,3 +542,91 @@ fn names_of_runtimes_and_gates_are_checked_before_anything_is_made() {
     assert!(ended.stderr.contains("node `a` is no gate"), "{}", ended.stderr);
     assert!(!world.home().exists());
 }
+
+const PLAN: &str = "
+Here is my plan:
+
+```yaml
+name: two-steps
+nodes:
+- id: look
+  prompt: look at it
+  allowed_tools: [Read, 'Bash(git diff *)']
+- id: do
+  depends_on: [look]
+  prompt: 'do it: {{ artifacts.look | inline }}'
+  allowed_tools: [Read, Edit]
+```
+";
+
+#[test]
+fn a_goal_becomes_a_plan_that_runs_after_a_yes() {
+    let world = with_claude(World::bare());
+    fs::write(world.path().join("plan.txt"), PLAN).unwrap();
+    world.behave("plan", "say \"$(cat $HOME/plan.txt)\"");
+    let shown =
+        world.omg(&["auto", "make it work {{ inputs.x }}", "--run-id", "r1", "--plan-only"]).expect(0);
+    assert!(shown.stdout.contains("> do it: {{ artifacts.look | inline }}"), "{}", shown.stdout);
+    assert!(world.prompt("plan", 1).contains("make it work {{ inputs.x }}"));
+    assert!(!world.run_dir().exists(), "nothing runs before a yes");
+    let again = world.omg(&["auto", "make it work", "--run-id", "r1"]).expect(4);
+    assert!(
+        again.stderr.contains("not run;") && world.calls().len() == 1,
+        "the plan is there, and was paid for"
+    );
+    let unasked = world.omg(&["auto", "make it work", "--run-id", "r2"]).expect(4);
+    assert!(unasked.stderr.contains("not run; `omg run --planned "), "{}", unasked.stderr);
+
+    let world = with_claude(World::bare());
+    fs::write(world.path().join("plan.txt"), PLAN).unwrap();
+    world.behave("plan", "say \"$(cat $HOME/plan.txt)\"");
+    world.omg(&["auto", "make it work", "--run-id", "r1", "--yes"]).expect(0);
+    assert_eq!((world.state("do"), world.result("do")), ("passed".into(), "done by do".into()));
+    assert!(
+        world.run_dir().join("plan.yaml").is_file()
+            && world.home().join("runs/r1-plan/plan-1.yaml").is_file()
+    );
+    let calls = world.calls();
+    let of_do = calls.iter().find(|call| call.starts_with("do ")).unwrap();
+    for ceiling in [
+        "--setting-sources ",
+        "--tools Read,Edit",
+        "--strict-mcp-config",
+        "--disallowedTools",
+        "--allowedTools Read,Edit",
+    ] {
+        assert!(of_do.contains(ceiling), "{ceiling}: {of_do}");
+    }
+    // By hand it stays what it is.
+    let kept = world.run_dir().join("plan.yaml");
+    let text = fs::read_to_string(&kept).unwrap().replace("[Read, Edit]", "[Bash]");
+    fs::write(&kept, text).unwrap();
+    let ended = world.omg(&["run", kept.to_str().unwrap()]).expect(2);
+    assert!(ended.stderr.contains("may not have the tool `Bash`"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_refused_plan_is_asked_for_once_more_with_all_that_is_wrong() {
+    let world = with_claude(World::bare());
+    let bad = PLAN.replace("allowed_tools: [Read, Edit]", "allowed_tools: [Bash]\n  worktree: l");
+    fs::write(world.path().join("plan.txt"), PLAN).unwrap();
+    fs::write(world.path().join("bad.txt"), &bad).unwrap();
+    world.behave("plan", "say \"$(cat $HOME/bad.txt)\"");
+    world.behave("correct", "say \"$(cat $HOME/plan.txt)\"");
+    world.omg(&["auto", "make it work", "--run-id", "r1", "--yes"]).expect(0);
+    let prompt = world.prompt("correct", 1);
+    assert!(prompt.contains("may not have `worktree`") && prompt.contains("the tool `Bash`"), "{prompt}");
+    assert!(prompt.contains("two-steps"), "{prompt}");
+    let planning = world.home().join("runs/r1-plan");
+    assert!(planning.join("plan-1.refused.yaml").is_file() && planning.join("plan-2.yaml").is_file());
+
+    let world = with_claude(World::bare());
+    fs::write(world.path().join("bad.txt"), &bad).unwrap();
+    for node in ["plan", "correct"] {
+        world.behave(node, "say \"$(cat $HOME/bad.txt)\"");
+    }
+    let ended = world.omg(&["auto", "make it work", "--run-id", "r1", "--yes"]).expect(2);
+    assert!(ended.stderr.contains("the corrected plan was refused too"), "{}", ended.stderr);
+    assert_eq!(world.calls().len(), 2, "one correction, no more");
+    assert!(!world.run_dir().exists());
+}

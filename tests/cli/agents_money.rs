@@ -215,3 +215,21 @@ fn a_plan_keeps_its_ceilings_also_in_a_run_that_was_reviewed() {
         assert!(ended.stderr.contains("would be read as a flag"), "{}", ended.stderr);
     }
 }
+
+#[test]
+fn a_plan_is_corrected_through_the_runtime_that_was_named() {
+    let world = World::bare();
+    world.tool(
+        "codex",
+        "case \"$OMG_NODE\" in
+plan) text='name: x\\nnodes: [{id: a, run: ls}]';;
+correct) text='name: x\\nnodes: [{id: a, prompt: p, allowed_tools: [Read]}]';;
+*) text=fine;;
+esac
+echo '{\"type\":\"thread.started\",\"thread_id\":\"t-1\"}'
+printf '%s\\n' '{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"'\"$text\"'\"}}'
+echo '{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}'",
+    );
+    world.omg(&["auto", "do it", "--runtime", "codex", "--yes", "--run-id", "r1"]).expect(0);
+    assert_eq!(world.result("a"), "fine");
+}
