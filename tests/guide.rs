@@ -411,6 +411,7 @@ pages! {
     page_08 "08-when-things-go-wrong.md"
     page_09 "09-side-by-side.md"
     page_10 "10-ci.md"
+    page_11 "11-agents.md"
 }
 
 #[test]

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::world::World;
 
-const NODES: [&str; 9] = ["one", "two", "dirt", "hidden", "uses", "nothing", "plain", "check", "tail"];
+const NODES: [&str; 11] =
+    ["one", "two", "dirt", "hidden", "uses", "nothing", "plain", "check", "impl", "review", "tail"];
 
 /// Returns what is wrong, a line each; nothing where all holds. A git that was killed too may have left lock files in
 /// the repository (`git_was_killed`), which are the user's to remove, as `omg doctor` says.
@@ -20,6 +21,7 @@ pub fn judge(world: &World, git_was_killed: bool) -> Vec<String> {
     };
     journal(&events, &mut wrong);
     books(world, &events, &mut wrong);
+    money(world, &events, &mut wrong);
     work(world, &mut wrong);
     lanes(world, &mut wrong);
     leftovers(world, &mut wrong);
@@ -69,7 +71,13 @@ fn journal(events: &[Value], wrong: &mut Vec<String>) {
         }
         let node = text(event, "node").to_string();
         match name {
-            "node.attempt.finished" => drop(open.remove(&act("node.dispatch"))),
+            "node.attempt.finished" => {
+                open.remove(&act("node.dispatch"));
+                // Its arc runs again, also where a leg had come to its end between.
+                if event["next"] == "feedback" {
+                    passed.remove("impl");
+                }
+            }
             // Taken over: the act was minted anew.
             "node.dispatch.requested" if !event["job"].is_null() => {
                 let before = events[..at].iter().rev().find(|before| {
@@ -130,6 +138,28 @@ fn books(world: &World, events: &[Value], wrong: &mut Vec<String>) {
     }
 }
 
+/// What agents cost is in the journal once for each that came to its end, and for nobody else.
+fn money(world: &World, events: &[Value], wrong: &mut Vec<String>) {
+    let costs: Vec<f64> = events
+        .iter()
+        .filter(|event| text(event, "event") == "node.attempt.finished")
+        .filter_map(|event| event["agent"]["cost_usd"].as_f64())
+        .collect();
+    let is_agent = |node: &str| matches!(node, "impl" | "review");
+    let ended = world.ledger().iter().filter(|[word, node, ..]| word == "end" && is_agent(node)).count();
+    let passed = events
+        .iter()
+        .filter(|event| text(event, "event") == "node.attempt.finished" && is_agent(text(event, "node")))
+        .filter(|event| !event["evidence"].is_null() || event["next"] == "feedback");
+    let judged = passed.count();
+    if costs.iter().any(|cost| (cost - crate::world::COST).abs() > 1e-9) {
+        wrong.push(format!("an attempt cost other than it said: {costs:?}"));
+    }
+    if !(judged..=ended).contains(&costs.len()) {
+        wrong.push(format!("{} costs, of {ended} agents that ended, {judged} of them judged", costs.len()));
+    }
+}
+
 /// Every commit and every file that a node made is there.
 fn work(world: &World, wrong: &mut Vec<String>) {
     let repo = world.repo();
@@ -166,7 +196,7 @@ fn work(world: &World, wrong: &mut Vec<String>) {
 fn lanes(world: &World, wrong: &mut Vec<String>) {
     let repo = world.repo();
     let base = world.git(&["rev-parse", "main"]);
-    for lane in ["commits", "dirty", "ignored", "clean"] {
+    for lane in ["commits", "dirty", "ignored", "clean", "agents"] {
         let (tree, branch) = (world.lane(lane), format!("omg/r1/{lane}"));
         let tip = world.git_in(&repo, &["rev-parse", "--verify", "-q", &format!("refs/heads/{branch}")]).ok();
         let holds_work = tree.is_dir().then(|| {
@@ -182,7 +212,7 @@ fn lanes(world: &World, wrong: &mut Vec<String>) {
         if tip.as_deref() == Some(base.as_str()) && holds_work.is_none() {
             wrong.push(format!("branch {branch} is kept at its base without a tree"));
         }
-        if lane == "commits" && tip.is_none() {
+        if matches!(lane, "commits" | "agents") && tip.is_none() {
             wrong.push(format!("branch {branch} is gone"));
         }
         let listed = world.git(&["ls-tree", "-r", "--name-only", tip.as_deref().unwrap_or("main")]);

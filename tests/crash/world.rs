@@ -18,6 +18,8 @@ const LEGS: usize = 6;
 const GRAPH: &str = "name: crash\n\
     provision: {command: 'mkdir -p node_modules/p; sleep 0.05; echo $OMG_LANE > node_modules/p/index.js'}\n\
     overlay: [.env]\n\
+    runtime: stand-in\n\
+    runtimes: {stand-in: {command: [agent], result: 'json:/result'}}\n\
     nodes:\n\
     - {id: one, worktree: commits, run: work commit}\n\
     - {id: two, worktree: commits, run: work commit, depends_on: [one]}\n\
@@ -27,7 +29,10 @@ const GRAPH: &str = "name: crash\n\
     - {id: nothing, worktree: clean, run: work clean}\n\
     - {id: plain, run: work clean}\n\
     - {id: check, run: work clean, depends_on: [plain], success_check: {verify: {command: 'sleep 0.05'}}}\n\
-    - {id: tail, run: work clean, depends_on: [two, dirt, uses, nothing, check]}\n";
+    - {id: impl, worktree: agents, prompt: commit}\n\
+    - {id: review, worktree: agents, access: read, prompt: look, depends_on: [impl], \
+         success_check: {result_matches: APPROVE}, feedback: {rerun: impl, max: 3}}\n\
+    - {id: tail, run: work clean, depends_on: [two, dirt, uses, nothing, check, review]}\n";
 
 /// What a node does. It says in the ledger what it has made, once it is there.
 const WORK: &str = r#"say() { printf '%s %s %s %s\n' "$1" "$OMG_NODE" "$OMG_JOB" "$2" >> "$LEDGER"; }
@@ -41,6 +46,20 @@ uses) ls out/i-* || exit 1;;
 esac
 sleep 0.05
 say end -
+"#;
+
+/// What an agent costs, in dollars.
+pub const COST: f64 = 0.01;
+
+/// A stand-in for an agent: it does what it is asked, and tells what that cost. A review sends the first commit back.
+const AGENT: &str = r#"ask=$(head -n 1)
+work "$ask"
+reply=done
+if [ "$ask" = look ]; then
+  reply=APPROVE
+  if [ "$(git rev-list --count "$OMG_BASE..HEAD")" -lt 2 ]; then reply=REJECT; fi
+fi
+printf '{"result":"%s","session_id":"s","total_cost_usd":0.01}\n' "$reply"
 "#;
 
 /// How the run is begun.
@@ -115,11 +134,12 @@ impl World {
         let world = World { folder: Some(folder), root };
         fs::create_dir(world.repo()).expect("a folder");
         fs::create_dir(world.root.join("bin")).expect("a folder");
-        let work = world.root.join("bin/work");
-        fs::write(&work, format!("#!/bin/sh\n{WORK}")).expect("a program");
-        fs::set_permissions(&work, fs::Permissions::from_mode(0o755)).expect("a program");
-        let config =
-            "[user]\n name = t\n email = t@example.invalid\n[init]\n defaultBranch = main\n[gc]\n auto = 0\n";
+        for (name, script) in [("work", WORK), ("agent", AGENT)] {
+            let program = world.root.join("bin").join(name);
+            fs::write(&program, format!("#!/bin/sh\n{script}")).expect("a program");
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a program");
+        }
+        let config = "[user]\n name = t\n email = t@example.invalid\n[init]\n defaultBranch = main\n[gc]\n auto = 0\n[maintenance]\n auto = false\n";
         fs::write(world.root.join("gitconfig"), config).expect("a configuration");
         for (name, text) in [("a.txt", "one\n"), (".gitignore", "node_modules/\nout/\n"), ("g.yaml", GRAPH)] {
             fs::write(world.repo().join(name), text).expect("a file");
