@@ -52,7 +52,8 @@ fn an_agent_that_nobody_saw_run_is_counted_all_the_same() {
     let world = with_claude(World::bare());
     world.behave(
         "a",
-        "if [ ! -f $HOME/again ]; then say half; kill -9 $(cut -d' ' -f1 $OMG_RUN_DIR/run.lock) $PPID; sleep 9; fi; say fine",
+        "if [ ! -f $HOME/again ]; then say half; until grep -q half $OMG_RUN_DIR/nodes/a/attempt-1.stdout; do sleep 0.01; done
+kill -9 $(cut -d' ' -f1 $OMG_RUN_DIR/run.lock) $PPID; sleep 9; fi; say fine",
     );
     let graph = world.graph("name: x\nnodes:\n- {id: a, prompt: p}\n");
     let mut running = world.start(&["run", &graph, "--run-id", "r1"]);

@@ -150,17 +150,17 @@ fn a_node_that_passed_may_not_change_unless_it_is_named() {
         &["--reopen", "bb", "--reopen", "f"],
         &["no node `bb`", "did you mean `b`?", "--reopen f"],
     );
-    assert_eq!(did(&world), "a c b f");
+    assert_eq!(did(&world), "a b c f");
 
     let ended = amend(&world, &changed, &["--reopen", "a", "--reopen", "c", "--reopen", "a"]).expect(1);
-    assert_eq!(did(&world), "a c b f a c");
+    assert_eq!(did(&world), "a b c f a c");
     assert!(ended.stderr.contains("stays passed unless it is re-opened too: b"), "{}", ended.stderr);
     assert!(ended.stderr.contains("runs again (passed, re-opened by name): a, c\n"), "{}", ended.stderr);
     assert_eq!(world.result("a"), "2");
     // What only concerns further attempts, or people, is no change of what passed.
     let limits = changed.replace("id: b, ", "id: b, timeout: 5m, retry: {max: 2}, description: d, ");
     amend(&world, &limits, &["--retry-failed"]).expect(1);
-    assert_eq!(did(&world), "a c b f a c f");
+    assert_eq!(did(&world), "a b c f a c f");
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn variables_of_all_nodes_are_told_and_what_passed_is_kept() {
     let world = World::bare();
     let text = |value: &str| {
         format!(
-            "name: x\non_fail: continue\nenv: {{OK: '{value}', API_TOKEN: secret-{value}}}\nnodes:\n{}{}",
+            "name: x\non_fail: continue\nconcurrency: 1\nenv: {{OK: '{value}', API_TOKEN: secret-{value}}}\nnodes:\n{}{}",
             node(&world, "a", "", "true"),
             node(&world, "b", "", "test $OK = yes")
         )
