@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::leg::BUILD;
 use super::lint::{check, read, trust};
-use super::start::{RunRequest, concerning_lanes, of_run, part, refuse_later_features};
+use super::start::{RunRequest, concerning_lanes, of_run, part, refuse_later_features, through};
 use super::{Complaint, Refusal, exit};
 use crate::graph::difference::{Difference, Weight, What};
 use crate::graph::model::{GraphParts, Lane};
@@ -35,6 +35,8 @@ pub struct AmendRequest {
     pub inputs: Vec<(String, String)>,
     /// Nodes that passed and are to run again.
     pub reopen: Vec<String>,
+    /// What runs all agents of the new graph, where the user names it.
+    pub runtime: Option<String>,
 }
 
 /// An amendment that may be made; nothing of it exists yet.
@@ -131,6 +133,7 @@ fn read_anew(settings: &Settings, run: &RunFile, request: &AmendRequest) -> Resu
     let trust = trust(&source, run.planned);
     let Loaded { graph, warnings } = check(&request.graph, &source, trust).map_err(Refusal::of_problems)?;
     refuse_later_features(&graph, &source)?;
+    let graph = through(graph, request.runtime.as_deref())?;
     let inputs = bind_inputs(&graph, &given(run, &graph, &request.inputs)?).map_err(|wrong| Refusal {
         exit: exit::USAGE,
         complaints: wrong.into_iter().map(|message| Complaint { message, hint: None }).collect(),

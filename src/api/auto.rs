@@ -96,10 +96,11 @@ pub fn earlier(settings: &Settings, ids: &Ids) -> Result<Option<Earlier>, Refusa
 /// Returns what to run for a plan. The graph for it is on disk.
 pub fn planning(settings: &Settings, request: &AutoRequest, ids: &Ids) -> Result<RunRequest, Refusal> {
     Ok(RunRequest {
-        graph: write(&settings.home.join("auto/plan.yaml"), &through(PLAN, request.runtime.as_deref()))?,
+        graph: write(&settings.home.join("auto/plan.yaml"), PLAN)?,
         inputs: vec![("goal".into(), request.goal.clone())],
         run_id: Some(ids.planning.clone()),
         pass_env: request.pass_env.clone(),
+        runtime: request.runtime.clone(),
         ..RunRequest::default()
     })
 }
@@ -112,15 +113,14 @@ pub fn correction(
     refusals: &[Problem],
     options: &LegOptions,
 ) -> Result<ResumeRequest, Refusal> {
-    let with_refusals = "inputs:\n  refusals: {description: why the plan was refused}\n";
-    let text = format!("{}{CORRECT}", PLAN.replacen("inputs:\n", with_refusals, 1));
     let reasons: String = render(refusals, false).chars().take(REFUSALS_MAX).collect();
     // They show lines of the plan, which nobody has read.
     let reasons = fence(&reasons, "the check of the plan, with the lines that it refused");
     let amend = AmendRequest {
-        graph: write(&settings.home.join("auto/correct.yaml"), &through(&text, request.runtime.as_deref()))?,
+        graph: write(&settings.home.join("auto/correct.yaml"), &graph_of_correction())?,
         inputs: vec![("refusals".into(), reasons)],
         reopen: Vec::new(),
+        runtime: request.runtime.clone(),
     };
     Ok(ResumeRequest { options: options.clone(), amend: Some(amend), dry_run: false })
 }
@@ -167,9 +167,10 @@ pub fn keep(plan: &Path, dir: &RunDir) -> Result<(), Refusal> {
     write(&dir.root().join("plan.yaml"), &text).map(drop)
 }
 
-/// Returns the graph of a planning with what runs its agents, where the user named that.
-fn through(graph: &str, runtime: Option<&str>) -> String {
-    runtime.map_or_else(|| graph.to_string(), |runtime| format!("runtime: {runtime:?}\n{graph}"))
+/// Returns the graph of a planning with the node that asks once more.
+fn graph_of_correction() -> String {
+    let with_refusals = "inputs:\n  refusals: {description: why the plan was refused}\n";
+    format!("{}{CORRECT}", PLAN.replacen("inputs:\n", with_refusals, 1))
 }
 
 fn write(path: &Path, text: &str) -> Result<PathBuf, Refusal> {
@@ -222,9 +223,7 @@ mod tests {
     fn the_graphs_of_a_planning_are_right() {
         let loaded = load("plan.yaml", PLAN, &|_| None, Trust::Reviewed).unwrap();
         assert!(loaded.warnings.is_empty());
-        let with_refusals = "inputs:\n  refusals: {description: why the plan was refused}\n";
-        let text = format!("{}{CORRECT}", PLAN.replacen("inputs:\n", with_refusals, 1));
-        let corrected = load("correct.yaml", &text, &|_| None, Trust::Reviewed).unwrap();
+        let corrected = load("correct.yaml", &graph_of_correction(), &|_| None, Trust::Reviewed).unwrap();
         assert!(corrected.warnings.is_empty());
         assert_eq!(corrected.graph.nodes().len(), 2);
     }

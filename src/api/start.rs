@@ -76,10 +76,7 @@ pub fn prepare(settings: &Settings, request: &RunRequest) -> Result<Prepared, Re
     let trust = trust(&source, request.planned);
     let Loaded { graph, warnings } = check(&request.graph, &source, trust).map_err(Refusal::of_problems)?;
     refuse_later_features(&graph, &source)?;
-    let graph = match &request.runtime {
-        Some(runtime) => through(&graph, runtime)?,
-        None => graph,
-    };
+    let graph = through(graph, request.runtime.as_deref())?;
     let inputs = bind_inputs(&graph, &request.inputs).map_err(|wrong| Refusal {
         exit: exit::USAGE,
         complaints: wrong.into_iter().map(|message| Complaint { message, hint: None }).collect(),
@@ -235,8 +232,10 @@ fn lanes_and_nodes(graph: &Graph) -> String {
     format!("needed by {}", lanes.collect::<Vec<_>>().join(", "))
 }
 
-/// Returns a graph whose agents all run through `runtime`. Errors: there is no such runtime; exit code 2.
-fn through(graph: &Graph, runtime: &str) -> Result<Graph, Refusal> {
+/// Returns a graph whose agents all run through `runtime`, where one is named. Errors: there is no such runtime; exit
+/// code 2.
+pub(super) fn through(graph: Graph, runtime: Option<&str>) -> Result<Graph, Refusal> {
+    let Some(runtime) = runtime else { return Ok(graph) };
     let mut parts = graph.parts().clone();
     if Runtime::named(runtime, &parts.runtimes).is_none() {
         let known = BUILT_IN_RUNTIMES.join("` and `");

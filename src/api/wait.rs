@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::Refusal;
 use super::find::Found;
 use super::gates;
 use super::leg::{GateChoice, now};
-use super::{Refusal, exit};
 use crate::journal::replay::replay;
 use crate::journal::store;
 use crate::run::{RunError, leg};
@@ -63,11 +63,6 @@ pub fn sleep_until(found: &Found, at: Timestamp) -> Result<(), Refusal> {
         }
         std::thread::sleep(NAP.min(left.unsigned_abs()));
     }
-}
-
-/// Returns whether a leg that ended with this code may be one that a limit paused.
-pub fn may_be_limited(code: i32) -> bool {
-    code == exit::PAUSED
 }
 
 #[cfg(test)]

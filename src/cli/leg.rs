@@ -174,7 +174,7 @@ fn wait_out(
 ) -> Result<Last, Refusal> {
     let options =
         LegOptions { retry_failed: false, retry_blocked: false, gates: Vec::new(), ..options.clone() };
-    while options.wait && api::wait::may_be_limited(last.ended.exit) {
+    while options.wait && last.ended.exit == exit::PAUSED {
         let found = api::find::run(settings, Some(id))?;
         let Some(limited) = api::wait::limit(&found, &[])? else { break };
         let at = api::wait::until(&limited, now());
@@ -210,7 +210,12 @@ fn clock(at: jiff::Timestamp) -> String {
 /// `omg resume`.
 pub fn resume(settings: &Settings, args: ResumeArgs, verbose: bool) -> Result<i32, Refusal> {
     let presentation = presentation(settings, &args.leg, verbose);
-    let amend = args.graph.map(|graph| AmendRequest { graph, inputs: args.inputs, reopen: args.reopen });
+    let amend = args.graph.map(|graph| AmendRequest {
+        graph,
+        inputs: args.inputs,
+        reopen: args.reopen,
+        runtime: None,
+    });
     if args.note.is_some() && args.leg.approve.is_empty() && args.reject.is_empty() {
         let hint = "`--approve GATE` or `--reject GATE` says of which";
         let message = "`--note` is what a gate is told, and none is named";
