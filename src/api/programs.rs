@@ -15,7 +15,8 @@ const NAMED_MAX: usize = 3;
 /// Returns what a person should know of a graph's runtimes before it runs, a line each.
 pub fn notes(settings: &Settings, graph: &Graph) -> Vec<String> {
     let mut lines = Vec::new();
-    for (names, nodes) in without_program(settings, graph) {
+    for (runtimes, nodes) in without_program(settings, graph) {
+        let names = runtimes.join("` or `");
         let more = nodes.len().saturating_sub(NAMED_MAX);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let named = nodes[..nodes.len().min(NAMED_MAX)].join(", ");
@@ -31,7 +32,7 @@ pub fn notes(settings: &Settings, graph: &Graph) -> Vec<String> {
 /// Returns where the programs of a graph's runtimes are, and which are missing.
 pub fn findings(settings: &Settings, graph: &Graph) -> Vec<Finding> {
     let specs = &graph.parts().runtimes;
-    let missed: Vec<String> = without_program(settings, graph).into_keys().collect();
+    let missed: Vec<&String> = without_program(settings, graph).into_keys().flatten().collect();
     let finding = |name: &str| {
         let runtime = Runtime::named(name, specs)?;
         let program = runtime.program();
@@ -42,7 +43,7 @@ pub fn findings(settings: &Settings, graph: &Graph) -> Vec<Finding> {
             }
             None => {
                 // Where another stands in for it, no node is the worse for it.
-                let is_missed = missed.iter().any(|names| names.split("` or `").any(|missed| missed == name));
+                let is_missed = missed.iter().any(|missed| *missed == name);
                 let state = if is_missed { State::Wrong } else { State::Note };
                 let detail = format!("`{program}` is not in PATH");
                 Finding {
@@ -76,7 +77,7 @@ fn tells_cost(graph: &Graph, name: &str) -> bool {
 }
 
 /// Returns, by the names of their runtimes, the agents none of whose programs is to be found.
-fn without_program<'g>(settings: &Settings, graph: &'g Graph) -> IndexMap<String, Vec<&'g str>> {
+fn without_program<'g>(settings: &Settings, graph: &'g Graph) -> IndexMap<&'g [String], Vec<&'g str>> {
     let specs = &graph.parts().runtimes;
     let is_there = |name: &String| {
         Runtime::named(name, specs).is_none_or(|runtime| {
@@ -84,14 +85,14 @@ fn without_program<'g>(settings: &Settings, graph: &'g Graph) -> IndexMap<String
         })
     };
     let mut found: IndexMap<String, bool> = IndexMap::new();
-    let mut without: IndexMap<String, Vec<&str>> = IndexMap::new();
+    let mut without: IndexMap<&[String], Vec<&str>> = IndexMap::new();
     for node in graph.nodes() {
         let NodeKind::Agent(agent) = &node.kind else { continue };
         // A node may have a PATH of its own.
         let has_path = node.env.contains_key("PATH") || graph.parts().env.contains_key("PATH");
         let mut is_known = |name: &String| *found.entry(name.clone()).or_insert_with(|| is_there(name));
         if !has_path && !agent.runtimes.iter().any(&mut is_known) {
-            without.entry(agent.runtimes.join("` or `")).or_default().push(node.id.as_str());
+            without.entry(&agent.runtimes).or_default().push(node.id.as_str());
         }
     }
     without
