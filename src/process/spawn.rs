@@ -63,7 +63,7 @@ impl Stop {
 
 /// How often a [`Stop`] is looked at.
 const STOP_TICK: Duration = Duration::from_millis(20);
-/// Time between TERM and KILL of a command that is stopped: git takes its lock files away on TERM.
+/// Time between TERM and KILL of a command that is stopped: git mostly takes its lock files away on TERM.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// What a child reads.
